@@ -1,0 +1,246 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Event is one thing that happened in a run. Switch on the type of Fact:
+//
+//	switch f := ev.Fact.(type) {
+//	case trace.ToolCalled:
+//		fmt.Println(f.Name, f.Target)
+//	case trace.Ended:
+//		fmt.Println(f.Outcome)
+//	}
+//
+// A reader must tolerate kinds that it does not know.
+type Event struct {
+	RunID RunID
+	Step  int // 0 for what happens before the first step
+	Depth int // 0 for a single run or the root of a tree
+	Fact  Fact
+}
+
+// Fact is the part of an event that depends on its kind.
+type Fact interface {
+	// Kind is the event's stored name, such as "tool_call".
+	Kind() string
+}
+
+// Kind is the event's stored name.
+func (e Event) Kind() string {
+	if e.Fact == nil {
+		return ""
+	}
+	return e.Fact.Kind()
+}
+
+// The facts, in the order in which a run usually meets them.
+type (
+	// Started opens a drive, before anything else of it.
+	Started struct {
+		Goal     string `json:"goal"`
+		Provider string `json:"provider"`
+	}
+	// PromptComposed tells of the system block, once for each drive.
+	PromptComposed struct {
+		Family       string `json:"family"`
+		Bytes        int    `json:"bytes"`
+		Source       string `json:"source"`
+		Boundary     bool   `json:"boundary"`
+		Instructions bool   `json:"instructions"`
+	}
+	// Contained tells how the run's commands are contained, once for each drive.
+	Contained struct {
+		Mode    string `json:"mode"`
+		Backend string `json:"backend"`
+		Roots   int    `json:"roots"`
+	}
+	// Token is a piece of the answer as it streams in. Provisional: a retry
+	// streams again.
+	Token struct {
+		Text string `json:"text"`
+	}
+	// Reasoning is what the model thought, never stored and never sent back as text.
+	Reasoning struct {
+		Text   string `json:"text"`
+		Tokens int64  `json:"tokens"`
+	}
+	// Retry announces another attempt at a completion after a wait.
+	Retry struct {
+		Failure string `json:"kind"`
+		Attempt int    `json:"attempt"`
+		DelayMS int64  `json:"delay_ms"`
+	}
+	// FellBackTo tells that another member of a fallback chain served the step.
+	FellBackTo struct {
+		Provider string `json:"provider"`
+	}
+	// ToolCalled announces a call, before its result is known.
+	ToolCalled struct {
+		Name   string `json:"name"`
+		Target string `json:"target"`
+	}
+	// RefusedAct tells that the policy refused; Rule and Layer are empty when a
+	// default decided.
+	RefusedAct struct {
+		Act    string `json:"act"`
+		Target string `json:"target"`
+		Rule   string `json:"rule"`
+		Layer  string `json:"layer"`
+	}
+	// ApprovalRequested tells that an approver is asked.
+	ApprovalRequested struct {
+		Act    string `json:"act"`
+		Target string `json:"target"`
+	}
+	// ApprovalDecided tells what the approver said: approve, deny or defer.
+	ApprovalDecided struct {
+		Act      string `json:"act"`
+		Target   string `json:"target"`
+		Decision string `json:"decision"`
+	}
+	// Sandboxed tells of a contained command: exec, cap_hit or gate_phase_failed.
+	Sandboxed struct {
+		Action  string `json:"kind"`
+		Backend string `json:"backend"`
+	}
+	// StepCommitted follows the transaction of a step.
+	StepCommitted struct {
+		Decision string `json:"decision"`
+		ToolCall string `json:"tool_call"`
+		Tokens   int64  `json:"tokens"`
+		Changed  bool   `json:"changed"`
+	}
+	// Gated tells the verdict of a gate: passed, failed or errored.
+	Gated struct {
+		Phase   string `json:"phase"`
+		Outcome string `json:"outcome"`
+	}
+	// Replanned tells that the model was told once to change its approach.
+	Replanned struct {
+		Window int `json:"window"`
+	}
+	// StalledOut tells that the run stopped because it repeated itself.
+	StalledOut struct{}
+	// RecoveryPaused tells that a resume met a call whose end is unknown.
+	RecoveryPaused struct {
+		AttemptID AttemptID `json:"attempt_id"`
+		Tool      string    `json:"tool"`
+	}
+	// Answered tells that a turn was answered without any work.
+	Answered struct {
+		TurnID TurnID `json:"turn_id"`
+	}
+	// Aborted tells that driving ended with an error; the run stays resumable.
+	Aborted struct {
+		ErrorKind string `json:"error_kind"`
+	}
+	// Ended closes a drive that reached an outcome.
+	Ended struct {
+		Outcome OutcomeKind `json:"outcome"`
+		Steps   int         `json:"steps"`
+		Tokens  int64       `json:"tokens"`
+	}
+	// UnknownFact is an event of a newer version, kept as it was read.
+	UnknownFact struct {
+		Name string
+		Raw  json.RawMessage
+	}
+)
+
+// Kind names of the facts.
+func (Started) Kind() string           { return "started" }
+func (PromptComposed) Kind() string    { return "prompt_composed" }
+func (Contained) Kind() string         { return "contained" }
+func (Token) Kind() string             { return "token" }
+func (Reasoning) Kind() string         { return "reasoning" }
+func (Retry) Kind() string             { return "retry" }
+func (FellBackTo) Kind() string        { return "fell_back_to" }
+func (ToolCalled) Kind() string        { return "tool_call" }
+func (RefusedAct) Kind() string        { return "refused" }
+func (ApprovalRequested) Kind() string { return "approval_requested" }
+func (ApprovalDecided) Kind() string   { return "approval_decided" }
+func (Sandboxed) Kind() string         { return "sandbox" }
+func (StepCommitted) Kind() string     { return "step" }
+func (Gated) Kind() string             { return "gate" }
+func (Replanned) Kind() string         { return "replan" }
+func (StalledOut) Kind() string        { return "stalled" }
+func (RecoveryPaused) Kind() string    { return "recovery_paused" }
+func (Answered) Kind() string          { return "answered" }
+func (Aborted) Kind() string           { return "aborted" }
+func (Ended) Kind() string             { return "finished" }
+func (u UnknownFact) Kind() string     { return u.Name }
+
+// facts lists a zero value of every known kind; event_test.go holds it complete.
+var facts = []Fact{
+	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
+	ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{}, Sandboxed{},
+	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
+}
+
+// EventKinds lists the names of all kinds of event, sorted.
+func EventKinds() []string {
+	kinds := make([]string, len(facts))
+	for i, f := range facts {
+		kinds[i] = f.Kind()
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+type envelope struct {
+	RunID RunID  `json:"run_id"`
+	Step  int    `json:"step"`
+	Depth int    `json:"depth"`
+	Event string `json:"event"`
+}
+
+// MarshalJSON writes one flat object: run_id, step, depth, event, and the
+// fact's own fields beside them.
+func (e Event) MarshalJSON() ([]byte, error) {
+	if e.Fact == nil {
+		return nil, fmt.Errorf("trace: event of run %d has no fact", e.RunID)
+	}
+	if u, ok := e.Fact.(UnknownFact); ok {
+		return u.Raw, nil
+	}
+	head, err := json.Marshal(envelope{e.RunID, e.Step, e.Depth, e.Kind()})
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(e.Fact)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) <= 2 { // {}
+		return head, nil
+	}
+	return append(append(head[:len(head)-1], ','), body[1:]...), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote; a kind that this version does
+// not know becomes an UnknownFact.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var env envelope
+	if err := json.Unmarshal(b, &env); err != nil {
+		return fmt.Errorf("trace: event: %w", err)
+	}
+	*e = Event{RunID: env.RunID, Step: env.Step, Depth: env.Depth}
+	for _, f := range facts {
+		if f.Kind() != env.Event {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(f))
+		if err := json.Unmarshal(b, v.Interface()); err != nil {
+			return fmt.Errorf("trace: event %q: %w", env.Event, err)
+		}
+		e.Fact = v.Elem().Interface().(Fact)
+		return nil
+	}
+	e.Fact = UnknownFact{Name: env.Event, Raw: slices.Clone(b)}
+	return nil
+}
