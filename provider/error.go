@@ -1,0 +1,127 @@
+package provider
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind classifies a provider's failure. Its text is what a store keeps. The set
+// is open: a reader must tolerate a kind that it does not know.
+//
+// A Kind is itself an error, so that errors.Is(err, provider.RateLimited) tests
+// an *Error anywhere in a chain.
+type Kind string
+
+// The kinds.
+const (
+	Transport       Kind = "Transport"       // the exchange did not complete: refused, name, TLS, broken connection
+	Timeout         Kind = "Timeout"         // the request's own deadline passed, or the stream was silent too long
+	RateLimited     Kind = "RateLimited"     // asked too often; RetryAfter says when, if the server did
+	Server          Kind = "Server"          // the vendor's side broke
+	Malformed       Kind = "Malformed"       // an answer came and nothing usable could be read, or it was cut
+	Auth            Kind = "Auth"            // the key is missing, wrong or not allowed
+	Quota           Kind = "Quota"           // the account's money or quota is used up; waiting does not help
+	InvalidRequest  Kind = "Request"         // the request itself is not acceptable
+	ContextOverflow Kind = "ContextOverflow" // the prompt did not fit; a smaller one may
+)
+
+// Error makes a Kind usable as the target of errors.Is.
+func (k Kind) Error() string { return "provider failure of kind " + string(k) }
+
+// Retryable reports whether asking again, or asking another provider, can help.
+func (k Kind) Retryable() bool {
+	switch k {
+	case Transport, Timeout, RateLimited, Server, Malformed:
+		return true
+	}
+	return false
+}
+
+// Error is a completion that failed, or one whose answer cannot be used. Its
+// message never contains a key.
+type Error struct {
+	Kind       Kind
+	Status     int            // HTTP status, 0 when there was none
+	RetryAfter *time.Duration // how long the server asked to wait; nil when it did not, and zero is a wish too
+	Message    string         // the vendor's words or ours, bounded
+	Provider   string         // name of the provider that failed
+	RequestID  string         // the vendor's id of the request, for its support
+	Usage      *Usage         // what the failed call is known to have used; nil when unknown
+	Err        error          // the cause, when there is one worth unwrapping
+}
+
+// Error renders kind, status and message on one line. The text is for people.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Provider != "" {
+		b.WriteString(e.Provider)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Text())
+	if e.Message != "" {
+		b.WriteString(": ")
+		b.WriteString(strings.Join(strings.Fields(e.Message), " "))
+	}
+	if e.RequestID != "" {
+		b.WriteString(" (request ")
+		b.WriteString(e.RequestID)
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// Text is the kind with the status behind it, such as "Server (HTTP 503)": the
+// form that is stored with a failed call.
+func (e *Error) Text() string {
+	if e.Status == 0 {
+		return string(e.Kind)
+	}
+	return string(e.Kind) + " (HTTP " + strconv.Itoa(e.Status) + ")"
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the kind of e.
+func (e *Error) Is(target error) bool {
+	k, ok := target.(Kind)
+	return ok && k == e.Kind
+}
+
+// Retryable reports whether asking again, or asking another provider, can help.
+func (e *Error) Retryable() bool { return e.Kind.Retryable() }
+
+// TooLong reports whether the prompt did not fit, so that a smaller one may.
+func (e *Error) TooLong() bool { return e.Kind == ContextOverflow }
+
+// AsError finds the *Error in the chain of err.
+func AsError(err error) (*Error, bool) {
+	var e *Error
+	ok := errors.As(err, &e)
+	return e, ok
+}
+
+// ConfigError is a request or a provider that can never work as it stands.
+// Nothing was sent, and nothing is gained by trying again.
+type ConfigError struct {
+	Provider string // name of the provider, "" when there is none yet
+	Message  string // what was asked, what cannot be done, and what to write instead
+}
+
+func (e *ConfigError) Error() string {
+	if e.Provider == "" {
+		return e.Message
+	}
+	return e.Provider + ": " + e.Message
+}
+
+// quote shows a caller's text in a message, bounded.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return strconv.Quote(s)
+}
