@@ -37,6 +37,13 @@ type Observation struct {
 	Target string // what it is about; empty when it can never be superseded
 	CallID string // the tool call it answers; empty for a message
 	Text   string
+
+	// First and Count are the lines of a read that asked for a range, counted
+	// from 1; both are zero for a whole file.
+	First, Count int
+	// Digest names the bytes that a read saw, so that a change by somebody else
+	// shows; empty when nothing was read.
+	Digest string
 }
 
 // ToolCall is a call as the model asked for it.
