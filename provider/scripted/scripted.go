@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -104,7 +105,7 @@ func (m *Model) Push(turns ...Turn) {
 // script is the caller's own code.
 func (m *Model) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name(), context.Cause(ctx))
+		return nil, fmt.Errorf("%s: %w", m.Name(), ended(ctx))
 	}
 	if m.Blind && len(req.Media) > 0 {
 		return nil, &provider.ConfigError{Provider: m.Name(), Message: "the model takes no images: send none, or unset Blind"}
@@ -176,7 +177,7 @@ func (m *Model) settle(ctx context.Context, resp *provider.Response, on provider
 		for _, d := range deltas(resp.Text) {
 			on.Token(d)
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("%s: %w", m.Name(), context.Cause(ctx))
+				return nil, fmt.Errorf("%s: %w", m.Name(), ended(ctx))
 			}
 		}
 	}
@@ -189,6 +190,15 @@ func (m *Model) settle(ctx context.Context, resp *provider.Response, on provider
 		}
 	}
 	return resp, nil
+}
+
+// ended is why ctx ended: always its own error, and the cause beside it when
+// there is a particular one.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return errors.Join(ctx.Err(), cause)
+	}
+	return ctx.Err()
 }
 
 // deltas cuts a text behind its spaces and line ends, about as a tokenizer

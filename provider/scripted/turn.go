@@ -97,7 +97,7 @@ func FailKind(kind provider.Kind, message string) Turn {
 func Hang() Turn {
 	return func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
 		<-ctx.Done()
-		return nil, context.Cause(ctx)
+		return nil, ended(ctx)
 	}
 }
 
@@ -144,7 +144,7 @@ func (t Turn) After(d time.Duration) Turn {
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, ended(ctx)
 		case <-timer.C:
 			return t(ctx, req)
 		}
