@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/sandbox/scrub"
+)
+
+// MarkerEnv is set in every child to a value of its own. Where the kernel gives
+// no better handle on a process tree, a kill looks for it.
+const MarkerEnv = "HARNESS_COMMAND"
+
+// proxyNames are the variables that common programs look for, in both
+// spellings; curl reads only the lower-case form of HTTP_PROXY.
+var proxyNames = []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"}
+
+// Environ is the environment that a command started with profile p and the
+// additions add gets, and the report of what was removed from it. It reads the
+// environment of this process. The temporary directory and the marker variable
+// are missing from it: they exist only once the command starts.
+func Environ(p Profile, add ...string) ([]string, scrub.Report) {
+	return environ(os.Environ(), p, add)
+}
+
+func environ(host []string, p Profile, add []string) ([]string, scrub.Report) {
+	if !p.Mode.Contained() {
+		env, _ := scrub.Apply(append(append([]string{}, host...), add...), scrub.Rules{Keep: names(host, add)})
+		return env, scrub.Report{}
+	}
+	env := append(append([]string{}, host...), add...)
+	env = withoutMarker(env)
+	if _, ok := lookupEnv(env, "GIT_TERMINAL_PROMPT", runtime.GOOS == "windows"); !ok {
+		// There is no terminal; git must fail instead of asking.
+		env = append(env, "GIT_TERMINAL_PROMPT=0")
+	}
+	env = proxyEnv(env, p.Egress)
+	return scrub.Apply(env, p.Env)
+}
+
+func names(lists ...[]string) []string {
+	var out []string
+	for _, l := range lists {
+		for _, kv := range l {
+			if name, _, ok := strings.Cut(kv, "="); ok {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+func withoutMarker(env []string) []string { return dropNames(env, MarkerEnv) }
+
+func dropNames(env []string, drop ...string) []string {
+	kept := env[:0:0]
+outer:
+	for _, kv := range env {
+		for _, n := range drop {
+			if strings.HasPrefix(kv, n+"=") {
+				continue outer
+			}
+		}
+		kept = append(kept, kv)
+	}
+	return kept
+}
+
+// proxyEnv points the usual variables at the proxy, and empties the exceptions:
+// an inherited NO_PROXY would lead clients around it. With the network denied
+// the variables go, so that clients fail at once instead of asking a proxy they
+// cannot reach. With the network open nothing is touched.
+func proxyEnv(env []string, e Egress) []string {
+	switch {
+	case e.Open:
+		return env
+	case e.denied():
+		return dropNames(env, proxyNames...)
+	}
+	env = dropNames(env, append([]string{"NO_PROXY", "no_proxy"}, proxyNames...)...)
+	url := "http://" + e.Proxy.String()
+	for _, n := range proxyNames {
+		env = append(env, n+"="+url)
+	}
+	env = append(env, "NO_PROXY=", "no_proxy=")
+	return append(dropNames(env, "JAVA_TOOL_OPTIONS"), "JAVA_TOOL_OPTIONS="+javaOptions(env, e.Proxy))
+}
+
+// javaOptions is an inherited JAVA_TOOL_OPTIONS with the proxy appended: the
+// Java runtime reads none of the usual variables.
+func javaOptions(env []string, proxy netip.AddrPort) string {
+	old, _ := lookupEnv(env, "JAVA_TOOL_OPTIONS", false)
+	host, port := proxy.Addr().String(), proxy.Port()
+	return strings.TrimSpace(old + " " + javaProxy("http", host, port) + " " + javaProxy("https", host, port) +
+		" -Dhttp.nonProxyHosts=")
+}
+
+// tempEnv points every variable that names a temporary directory at dir.
+func tempEnv(env []string, dir string) []string {
+	env = dropNames(env, "TMPDIR", "TMP", "TEMP", "GOTMPDIR")
+	for _, n := range []string{"TMPDIR", "TMP", "TEMP", "GOTMPDIR"} {
+		env = append(env, n+"="+dir)
+	}
+	return env
+}
+
+func javaProxy(scheme, host string, port uint16) string {
+	return fmt.Sprintf("-D%s.proxyHost=%s -D%s.proxyPort=%d", scheme, host, scheme, port)
+}

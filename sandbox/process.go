@@ -1,0 +1,355 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// waitDelay is how long the end of the output is waited for once the program
+// has ended and its tree was killed. Only a process that escaped the kill and
+// holds a stream makes it pass.
+const waitDelay = 2 * time.Second
+
+// errKilled marks a kill that [Process.Kill] asked for.
+var errKilled = errors.New("killed")
+
+// Process is a started command. Its methods may be called from several
+// goroutines.
+type Process struct {
+	spec       *spec
+	removeTemp func() error
+	started    time.Time
+	child      *child
+	applied    Applied
+
+	closeAfterStart []io.Closer // the child's ends of our pipes
+	streams         []stream
+	stdin           *os.File // our end of the input pipe; nil when there is none
+	input           io.Reader
+
+	stdout, stderr, output *capture
+
+	writers sync.Mutex // held for a write to the caller: both streams may share one
+	drained sync.WaitGroup
+	kill    chan error    // asks the supervisor for a kill; holds one
+	done    chan struct{} // closed when result and err are set
+
+	result *Result
+	err    error
+}
+
+func newProcess(s *spec, removeTemp func() error) *Process {
+	limit := s.profile.Limits.output()
+	return &Process{
+		spec:       s,
+		removeTemp: removeTemp,
+		stdout:     newCapture(limit),
+		stderr:     newCapture(limit),
+		output:     newCapture(limit),
+		kill:       make(chan error, 1),
+		done:       make(chan struct{}),
+	}
+}
+
+// Pid is the process id of the program.
+func (p *Process) Pid() int { return p.child.pid }
+
+// Pids are the processes of the command that live now, as far as the kill
+// scope can tell; the program itself comes first.
+func (p *Process) Pids() []int {
+	select {
+	case <-p.done:
+		return nil
+	default:
+		return p.child.pids()
+	}
+}
+
+// Applied is what holds for this command.
+func (p *Process) Applied() Applied { return p.applied }
+
+// Done is closed when nothing of the command is left and Wait would not block.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait returns how the command ended, once nothing of it is left and its output
+// is complete. The error is the cause of the context that ended it; the Result
+// is never nil.
+func (p *Process) Wait() (*Result, error) {
+	<-p.done
+	return p.result, p.err
+}
+
+// Kill ends the command and everything it started. It does not wait; a command
+// that has ended is left alone.
+func (p *Process) Kill() {
+	select {
+	case p.kill <- errKilled:
+	default: // one is already on its way
+	}
+}
+
+// open makes the three streams of the child.
+func (p *Process) open(c Cmd) error {
+	fail := func(err error) error { return &Error{Kind: ErrApparatus, Op: "open streams", Err: err} }
+	files := make([]*os.File, 3)
+	switch in := c.Stdin.(type) {
+	case *os.File:
+		files[0] = in
+	case nil:
+		null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+		if err != nil {
+			return fail(err)
+		}
+		files[0] = null
+		p.closeAfterStart = append(p.closeAfterStart, null)
+	default:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		files[0], p.stdin, p.input = r, w, in
+		p.closeAfterStart = append(p.closeAfterStart, r)
+	}
+	for i, w := range []io.Writer{c.Stdout, c.Stderr} {
+		if f, ok := w.(*os.File); ok {
+			files[i+1] = f
+			continue
+		}
+		r, pw, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		own := []*capture{p.stdout, p.stderr}[i]
+		s := stream{r: r, sinks: []io.Writer{own, p.output}}
+		if w != nil {
+			s.sinks = append(s.sinks, &serial{mu: &p.writers, w: w})
+		}
+		files[i+1] = pw
+		p.streams = append(p.streams, s)
+		p.closeAfterStart = append(p.closeAfterStart, pw)
+	}
+	p.spec.files = files
+	return nil
+}
+
+// climb starts the child on the first rung whose apparatus can be built.
+func (p *Process) climb(base Applied) error {
+	s := p.spec
+	var fell []string
+	for _, ch := range candidates(s.host, s.profile) {
+		ch.why = append(append([]string{}, ch.why...), fell...)
+		a := s.describe(ch, base)
+		if err := s.refuses(a); err != nil {
+			return err
+		}
+		s.rung = ch.rung
+		c, err := launch(s, &a)
+		if err == nil {
+			p.child, p.applied = c, a
+			return nil
+		}
+		var e *Error
+		if !errors.As(err, &e) || !errors.Is(e, ErrApparatus) {
+			return err
+		}
+		fell = append(fell, string(ch.rung)+": "+reason(e))
+		if ch.rung == RungFloor || ch.rung == RungNone {
+			return err
+		}
+	}
+	return &Error{Kind: ErrApparatus, Op: "start", Program: first(s.argv), Err: errors.New("no rung is left")}
+}
+
+func reason(e *Error) string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Kind.Error()
+}
+
+// abandon gives back what was opened for a child that never ran.
+func (p *Process) abandon() {
+	for _, c := range p.closeAfterStart {
+		_ = c.Close()
+	}
+	for _, s := range p.streams {
+		_ = s.r.Close()
+	}
+	if p.stdin != nil {
+		_ = p.stdin.Close()
+	}
+	_ = p.removeTemp()
+}
+
+// run owns the command from its start to its end.
+func (p *Process) run(ctx context.Context) {
+	p.started = time.Now()
+	for _, c := range p.closeAfterStart {
+		_ = c.Close()
+	}
+	p.closeAfterStart = nil
+	for _, s := range p.streams {
+		p.drained.Go(func() { s.drain() })
+	}
+	if p.stdin != nil {
+		// Not waited for: it may block in a reader of the caller's, which no one
+		// else can interrupt. Closing our end of the pipe ends it at its next write.
+		go feed(p.stdin, p.input)
+	}
+	go p.supervise(ctx)
+}
+
+func feed(w *os.File, r io.Reader) {
+	_, _ = io.Copy(w, r) // a command that stops reading is no failure
+	_ = w.Close()
+}
+
+// serial lets one write at a time through.
+type serial struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (s *serial) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
+}
+
+func (s stream) drain() {
+	buf := make([]byte, 32<<10)
+	broken := make([]bool, len(s.sinks))
+	for {
+		n, err := s.r.Read(buf)
+		for i, w := range s.sinks {
+			if n > 0 && !broken[i] {
+				_, werr := w.Write(buf[:n])
+				broken[i] = werr != nil
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// supervise waits for the first of: the program's end, the end of the context,
+// a ceiling, a kill. It then clears away what is left and settles the result.
+func (p *Process) supervise(ctx context.Context) {
+	var wall <-chan time.Time
+	if d := p.spec.profile.Limits.Wall; d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		wall = t.C
+	}
+	stopMonitor := make(chan struct{})
+	over := p.child.monitor(p.spec.profile.Limits, stopMonitor)
+
+	r := &Result{Argv: p.spec.argv, Program: p.spec.path, Exit: -1, Applied: p.applied}
+	select {
+	case <-p.child.exited:
+	case <-ctx.Done():
+		p.err = context.Cause(ctx)
+		r.Killed = true
+	case <-wall:
+		r.Cap, r.Killed = CapWall, true
+	case c := <-over:
+		r.Cap, r.Killed = c, true
+	case <-p.kill:
+		r.Killed = true
+	}
+	if r.Killed {
+		p.child.kill()
+		<-p.child.exited
+	}
+	close(stopMonitor)
+	p.settle(r)
+	close(p.done)
+}
+
+// settle fills in the result once the program itself is gone.
+func (p *Process) settle(r *Result) {
+	// The leftovers were killed before the program was reaped; what still holds a
+	// stream got away from the kill.
+	if !waitFor(&p.drained, waitDelay) {
+		p.child.kill()
+		for _, s := range p.streams {
+			_ = s.r.Close()
+		}
+		p.drained.Wait()
+	}
+	for _, s := range p.streams {
+		_ = s.r.Close()
+	}
+	if p.stdin != nil {
+		_ = p.stdin.Close()
+	}
+	end := p.child.end
+	r.Leftover = end.leftover && !r.Killed
+	r.Signal = end.signal
+	r.CPU = end.cpu
+	if !r.Killed && end.signal == "" {
+		r.Exit = end.code
+	}
+	if r.Cap == "" && end.cap != "" {
+		r.Cap = end.cap
+		r.Exit = -1
+	}
+	p.child.release()
+	r.Stdout, r.Stderr, r.Output = p.stdout.output(), p.stderr.output(), p.output.output()
+	_ = p.removeTemp()
+	r.Duration = time.Since(p.started)
+	p.result = r
+}
+
+// waitFor waits for wg, at most for d.
+func waitFor(wg *sync.WaitGroup, d time.Duration) bool {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// ending is how the program itself ended.
+type ending struct {
+	code     int
+	signal   string
+	cap      Cap
+	cpu      time.Duration
+	leftover bool // something it had started was still there
+}
+
+// child is what a rung started.
+type child struct {
+	pid    int
+	exited chan struct{} // closed when end is set and the program is reaped
+	end    ending
+
+	kill    func()       // the whole tree, at once; may be called at any time
+	pids    func() []int // what lives
+	release func()       // called once, after the end
+	// monitor watches the ceilings that no kernel holds for us and reports the
+	// first that is hit, until stop is closed.
+	monitor func(l Limits, stop <-chan struct{}) <-chan Cap
+}
+
+// startError turns the failure of a system call into the error that the caller
+// gets: every one of them is a fact about the command, not about the sandbox.
+func startError(s *spec, err error) error {
+	kind := ErrStart
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
+		err = errors.Join(errors.New("the host has no room for another process"), err)
+	}
+	return &Error{Kind: kind, Op: "start", Program: s.argv[0], Rung: s.rung, Err: err}
+}

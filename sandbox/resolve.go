@@ -1,0 +1,129 @@
+package sandbox
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Resolve finds the file that program means, as a child with this working
+// directory and environment would be given it. A name with a separator is
+// taken from dir; a bare name is looked for in the PATH of env. Relative
+// entries of PATH are not used, so that a directory of the project cannot
+// supply a program by its name. On Windows PATHEXT is followed. The result is
+// an absolute path; links are not followed.
+//
+// A file that exists but cannot be executed is returned all the same: starting
+// it gives the system's own reason. When nothing is found the error matches
+// [ErrMissing].
+func Resolve(program, dir string, env []string) (string, error) {
+	return resolver{
+		windows: runtime.GOOS == "windows",
+		list:    filepath.SplitList,
+		stat:    os.Stat,
+	}.resolve(program, dir, env)
+}
+
+type resolver struct {
+	windows bool
+	list    func(string) []string
+	stat    func(string) (fs.FileInfo, error)
+}
+
+func (r resolver) resolve(program, dir string, env []string) (string, error) {
+	missing := func(why string) error {
+		return &Error{Kind: ErrMissing, Op: "resolve program", Program: program, Err: errors.New(why)}
+	}
+	if strings.TrimSpace(program) == "" || strings.IndexByte(program, 0) >= 0 {
+		return "", &Error{Kind: ErrInvalid, Op: "resolve program", Program: program, Err: errors.New("the program name is empty or holds a NUL byte")}
+	}
+	if strings.ContainsRune(program, '/') || r.windows && strings.ContainsAny(program, `\:`) {
+		path := program
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if found := r.existing(path, r.extensions(program, env)); found != "" {
+			return found, nil
+		}
+		return "", missing("no such file: give a path that exists, or a bare name to search PATH")
+	}
+	path, ok := lookupEnv(env, "PATH", r.windows)
+	if !ok {
+		return "", missing("the environment has no PATH: give an absolute path")
+	}
+	var second string // exists, but is not executable
+	for _, entry := range r.list(path) {
+		if !filepath.IsAbs(entry) {
+			continue
+		}
+		found := r.existing(filepath.Join(entry, program), r.extensions(program, env))
+		if found == "" {
+			continue
+		}
+		if r.windows {
+			return found, nil
+		}
+		if fi, err := r.stat(found); err == nil && fi.Mode()&0o111 != 0 {
+			return found, nil
+		}
+		if second == "" {
+			second = found
+		}
+	}
+	if second != "" {
+		return second, nil
+	}
+	return "", missing("it is in no absolute directory of PATH")
+}
+
+// extensions are what to append to a name: nothing on unix, and on Windows
+// nothing only when the name already has one of them.
+func (r resolver) extensions(program string, env []string) []string {
+	if !r.windows {
+		return []string{""}
+	}
+	text, ok := lookupEnv(env, "PATHEXT", true)
+	if !ok || text == "" {
+		text = ".COM;.EXE;.BAT;.CMD"
+	}
+	var exts []string
+	for e := range strings.SplitSeq(strings.ToLower(text), ";") {
+		if e == "" {
+			continue
+		}
+		if !strings.HasPrefix(e, ".") {
+			e = "." + e
+		}
+		exts = append(exts, e)
+	}
+	if slices.Contains(exts, strings.ToLower(filepath.Ext(program))) {
+		return append([]string{""}, exts...)
+	}
+	return exts
+}
+
+func (r resolver) existing(path string, exts []string) string {
+	for _, e := range exts {
+		if fi, err := r.stat(path + e); err == nil && !fi.IsDir() {
+			return path + e
+		}
+	}
+	// A directory by that name, with a separator in the argv, is not missing: the
+	// start will say what is wrong with it.
+	return ""
+}
+
+// lookupEnv returns the last value of name in env.
+func lookupEnv(env []string, name string, foldCase bool) (string, bool) {
+	for _, kv := range slices.Backward(env) {
+		k, v, ok := strings.Cut(kv, "=")
+		if ok && (k == name || foldCase && strings.EqualFold(k, name)) {
+			return v, true
+		}
+	}
+	return "", false
+}

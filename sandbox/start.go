@@ -1,0 +1,312 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// maxArgv bounds an argv in bytes; kernels refuse somewhat larger ones anyway,
+// and the refusal should read the same everywhere.
+const maxArgv = 1 << 20
+
+// spec is one command with everything decided that can be decided without the
+// kernel. It is what a rung gets.
+type spec struct {
+	argv    []string // the caller's
+	path    string   // the resolved program
+	dir     string
+	env     []string
+	files   []*os.File // the three streams of the child
+	profile Profile
+	work    string   // the workspace as a real path; empty under full access
+	roots   []string // writable directories as real paths, the workspace first unless read-only
+	temp    string   // the temporary directory as a real path; empty under full access
+	denied  []string // existing paths that must not be read, as real paths
+	marker  string   // NAME=value, unique to this command
+	host    Host
+	rung    Rung
+}
+
+// Start starts c inside the strongest rung of this host that can serve p, and
+// returns once the program is running. The process and everything it starts
+// are killed when ctx ends, when a limit is hit, when [Process.Kill] is called
+// and when the program itself has ended. [Process.Wait] must be called.
+//
+// Nothing of the calling process is changed: not its directory, environment,
+// limits, credentials, signal handlers nor any thread that other goroutines
+// use. Start may be called from several goroutines at once. A failure is an
+// [*Error]; nothing of the command is then running.
+func Start(ctx context.Context, c Cmd, p Profile) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &Error{Kind: ErrStart, Op: "start", Program: first(c.Argv), Err: context.Cause(ctx)}
+	}
+	if err := checkCmd(c); err != nil {
+		return nil, err
+	}
+	host, err := Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, applied, err := prepare(host, c, p)
+	if err != nil {
+		return nil, err
+	}
+	removeTemp := func() error { return nil }
+	if p.Mode.Contained() {
+		if removeTemp, err = s.makeTemp(); err != nil {
+			return nil, err
+		}
+	}
+	pr := newProcess(s, removeTemp)
+	if err := pr.open(c); err != nil {
+		pr.abandon()
+		return nil, err
+	}
+	if err := pr.climb(applied); err != nil {
+		pr.abandon()
+		return nil, err
+	}
+	pr.run(ctx)
+	return pr, nil
+}
+
+// Run starts c and waits for its end. The Result is nil only when the command
+// was not started; when ctx ended it, both the Result, with the output so far,
+// and the cause of ctx are returned.
+func Run(ctx context.Context, c Cmd, p Profile) (*Result, error) {
+	pr, err := Start(ctx, c, p)
+	if err != nil {
+		return nil, err
+	}
+	return pr.Wait()
+}
+
+// Plan says what a command with profile p would get on this host, without
+// starting one: it is what a boundary text is written from. A rung whose
+// apparatus fails later is passed over then, so the Applied of a [Result] is
+// the one to record.
+func Plan(ctx context.Context, p Profile) (Applied, error) {
+	host, err := Probe(ctx)
+	if err != nil {
+		return Applied{}, err
+	}
+	s, applied, err := prepare(host, Cmd{}, p)
+	if err != nil {
+		return Applied{}, err
+	}
+	for _, ch := range candidates(host, p) {
+		a := s.describe(ch, applied)
+		if err := s.refuses(a); err != nil {
+			return Applied{}, err
+		}
+		return a, nil
+	}
+	return Applied{}, &Error{Kind: ErrApparatus, Op: "plan", Err: errors.New("no rung")}
+}
+
+func checkCmd(c Cmd) error {
+	invalid := func(why string) error {
+		return &Error{Kind: ErrInvalid, Op: "check command", Program: first(c.Argv), Err: errors.New(why)}
+	}
+	if len(c.Argv) == 0 || strings.TrimSpace(c.Argv[0]) == "" {
+		return invalid("argv needs a program as its first element")
+	}
+	total := 0
+	for i, a := range c.Argv {
+		if strings.IndexByte(a, 0) >= 0 {
+			return invalid(fmt.Sprintf("argv element %d holds a NUL byte", i))
+		}
+		total += len(a) + 1
+	}
+	if total > maxArgv {
+		return invalid(fmt.Sprintf("argv has %d bytes, at most %d are allowed", total, maxArgv))
+	}
+	return nil
+}
+
+func first(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
+}
+
+// prepare decides everything that needs no process. Without an argv it decides
+// what [Plan] needs.
+func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
+	if err := p.Validate(); err != nil {
+		return nil, Applied{}, err
+	}
+	s := &spec{argv: slices.Clone(c.Argv), profile: p, host: host, marker: MarkerEnv + "=" + rand.Text()}
+	env, report := Environ(p, c.Env...)
+	s.env = append(env, s.marker)
+	if p.Mode.Contained() {
+		work, err := realDir(p.Workspace)
+		if err != nil {
+			return nil, Applied{}, &Error{Kind: ErrInvalid, Op: "open workspace", Err: err}
+		}
+		s.work = work
+		s.roots = writableRoots(p, work)
+		s.denied = existing(p.Reads.Deny)
+		s.temp = p.Temp
+		if p.SharedTemp {
+			s.temp = os.TempDir()
+		}
+	}
+	applied := Applied{Mode: p.Mode.orDefault(), Roots: s.roots, Scrubbed: report.Removed}
+	if len(c.Argv) == 0 {
+		return s, applied, nil
+	}
+	if err := s.place(c.Dir); err != nil {
+		return nil, Applied{}, err
+	}
+	path, err := Resolve(c.Argv[0], s.dir, s.env)
+	if err != nil {
+		return nil, Applied{}, err
+	}
+	s.path = path
+	return s, applied, nil
+}
+
+// place finds the working directory.
+func (s *spec) place(dir string) error {
+	base := s.work
+	if base == "" {
+		base = s.profile.Workspace
+	}
+	switch {
+	case dir == "":
+		dir = base
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(base, dir)
+	}
+	if dir == "" || !filepath.IsAbs(dir) {
+		return &Error{Kind: ErrInvalid, Op: "find working directory", Program: s.argv[0], Err: errors.New("neither a workspace nor an absolute directory is given")}
+	}
+	fi, err := os.Stat(dir)
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return &Error{Kind: ErrStart, Op: "find working directory", Program: s.argv[0], Err: err}
+	}
+	s.dir = dir
+	return nil
+}
+
+// makeTemp settles the temporary directory and exports it.
+func (s *spec) makeTemp() (func() error, error) {
+	remove := func() error { return nil }
+	if s.temp == "" {
+		dir, rm, err := NewTemp()
+		if err != nil {
+			return nil, err
+		}
+		s.temp, remove = dir, rm
+	} else {
+		real, err := realDir(s.temp)
+		if err != nil {
+			return nil, &Error{Kind: ErrInvalid, Op: "open temporary directory", Err: err}
+		}
+		s.temp = real
+	}
+	s.env = tempEnv(s.env, s.temp)
+	return remove, nil
+}
+
+// writableRoots are the directories a command may write besides its temporary
+// one: the workspace, then what else exists of Profile.Writable, sorted and
+// each once. Nothing under read-only.
+func writableRoots(p Profile, work string) []string {
+	if p.Mode == ReadOnly {
+		return nil
+	}
+	var extra []string
+	for _, dir := range p.Writable {
+		if real, err := realDir(dir); err == nil && real != work {
+			extra = append(extra, real)
+		}
+	}
+	slices.Sort(extra)
+	return append([]string{work}, slices.Compact(extra)...)
+}
+
+// existing resolves the links of each path and leaves out what is not there.
+// Both the link and what it leads to are denied: a rung works on real paths.
+func existing(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			out = append(out, filepath.Clean(real))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func realDir(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	fi, err := os.Stat(real)
+	if err != nil {
+		return "", err
+	}
+	if !fi.IsDir() {
+		return "", &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
+	return filepath.Abs(real)
+}
+
+// refuses is the error for a boundary that the profile requires and a does not
+// have.
+func (s *spec) refuses(a Applied) error {
+	p := s.profile
+	var short []string
+	if p.Require.Writes && !a.Confined() {
+		short = append(short, "writes cannot be confined")
+	}
+	if p.Require.Egress && !p.Egress.Open {
+		switch a.Egress {
+		case EgressOpen, EgressAdvisory, EgressAll:
+			short = append(short, "the network boundary cannot be held")
+		}
+		if a.LocalSockets {
+			short = append(short, "unix sockets of other programs can be reached")
+		}
+	}
+	if p.Require.Reads && !a.Reads {
+		short = append(short, "denied reads cannot be hidden")
+	}
+	if p.Shim == ShimRequired && a.Rung != RungNamespaces {
+		short = append(short, "the helper process is required and is not used")
+	}
+	if p.AccessConfinement && s.host.OS == "windows" && a.Rung != RungAppContainer {
+		short = append(short, "access confinement was asked for")
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	why := strings.Join(short, "; ")
+	if len(a.Why) > 0 {
+		why += " (" + strings.Join(a.Why, "; ") + ")"
+	}
+	return &Error{Kind: ErrRequired, Op: "choose rung", Program: first(s.argv), Rung: a.Rung, Err: errors.New(why)}
+}
+
+// stream is one output of the child: either a file of the caller's, or a pipe
+// that is drained.
+type stream struct {
+	r     *os.File
+	sinks []io.Writer
+}

@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a program and what it started. The members are found in three ways:
+// the process group that the program leads, the parent links, and the marker
+// variable, which survives a new session and the death of the parents.
+type tree struct {
+	pid    int
+	marker string
+	born   time.Time
+
+	mu     sync.Mutex
+	reaped bool // pid may belong to a stranger
+}
+
+// rescan bounds the rounds of a kill: each round can only find children that
+// were forked during the one before.
+const rescan = 16
+
+func (t *tree) markReaped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reaped = true
+}
+
+// kill ends the program and all that can be found of its tree.
+func (t *tree) kill() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.reaped {
+		_ = unix.Kill(-t.pid, unix.SIGKILL)
+		_ = unix.Kill(t.pid, unix.SIGKILL)
+	}
+	t.killMarked()
+}
+
+// killRest ends what is left when the program has ended but is not yet reaped,
+// and reports whether there was anything.
+func (t *tree) killRest() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := t.groupLives()
+	_ = unix.Kill(-t.pid, unix.SIGKILL)
+	return t.killMarked() || left
+}
+
+// groupLives reports whether a process other than the leader is in the group.
+// It is asked only while the leader is a zombie.
+func (t *tree) groupLives() bool {
+	for _, p := range t.newer() {
+		if st, ok := readStat(p); ok && st.pgrp == t.pid && st.pid != t.pid && st.state != 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *tree) killMarked() bool {
+	found := false
+	for range rescan {
+		live := t.marked()
+		if len(live) == 0 {
+			return found
+		}
+		found = true
+		for _, pid := range live {
+			t.killOne(pid)
+		}
+	}
+	return found
+}
+
+// killOne signals a process through a descriptor, and only after it was seen
+// again to be ours: between the scan and the signal its id may have passed on.
+func (t *tree) killOne(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if t.carriesMarker(pid) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+func (t *tree) carriesMarker(pid int) bool {
+	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return false
+	}
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if string(kv) == t.marker {
+			return true
+		}
+	}
+	return false
+}
+
+// marked are the living processes, other than the program, that carry the
+// marker. A zombie has no environment left and is not among them.
+func (t *tree) marked() []int {
+	var out []int
+	for _, pid := range t.newer() {
+		if pid != t.pid && t.carriesMarker(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// newer are the processes that may have been born after the program. Ids grow
+// until they wrap, so those below ours are looked at only when a wrap is
+// possible.
+func (t *tree) newer() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	floor := t.pid
+	if time.Since(t.born) > time.Second || lastPid() < t.pid {
+		floor = 0
+	}
+	var out []int
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil && pid >= floor && pid > 1 {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// lastPid is the id that was given out last, 0 when it cannot be read.
+func lastPid() int {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(f[len(f)-1])
+	return n
+}
+
+// pids are the living members, the program first.
+func (t *tree) pids() []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reaped {
+		return nil
+	}
+	return append([]int{t.pid}, t.marked()...)
+}
+
+// stat is what /proc says about a process.
+type stat struct {
+	pid, ppid, pgrp int
+	state           byte
+	utime, stime    uint64 // clock ticks
+	rss             uint64 // pages
+}
+
+func readStat(pid int) (stat, bool) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return stat{}, false
+	}
+	// The name is in parentheses and may hold anything, a parenthesis included.
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 {
+		return stat{}, false
+	}
+	f := strings.Fields(string(b[i+1:]))
+	if len(f) < 22 {
+		return stat{}, false
+	}
+	num := func(i int) uint64 { n, _ := strconv.ParseUint(f[i], 10, 64); return n }
+	return stat{
+		pid: pid, state: f[0][0], ppid: int(num(1)), pgrp: int(num(2)),
+		utime: num(11), stime: num(12), rss: num(21),
+	}, true
+}
