@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// kind tags a stored criterion.
-type kind string
+// recordKind tags a stored criterion.
+type recordKind string
 
 const (
-	kindNone     kind = "none"
-	kindCommand  kind = "command"
-	kindContains kind = "contains"
-	kindEquals   kind = "equals"
+	kindNone     recordKind = "none"
+	kindCommand  recordKind = "command"
+	kindContains recordKind = "contains"
+	kindEquals   recordKind = "equals"
 )
 
 // record is what is stored of a criterion: one flat object with its kind.
 type record struct {
-	Kind kind `json:"kind"`
+	Kind recordKind `json:"kind"`
 
 	Argv     []string `json:"argv,omitempty"`
 	Exit     int      `json:"expect_exit,omitempty"`
