@@ -1,3 +1,9 @@
 package sandbox
 
-func probeHost(h *Host) {}
+func probeHost(h *Host) {
+	h.Landlock = works(probeLandlock(h))
+	if !h.Landlock.Works {
+		h.LandlockABI = 0
+	}
+	h.Seccomp = works(probeSeccomp())
+}

@@ -98,6 +98,8 @@ type Profile struct {
 	// files; where it cannot be had the command is refused. It has no effect on
 	// other systems.
 	AccessConfinement bool `json:"access_confinement,omitempty"`
+
+	only Rung // tests: this rung and no other
 }
 
 // Shim says whether the executable of this program may be started again as the

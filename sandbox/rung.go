@@ -1,6 +1,9 @@
 package sandbox
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // demand is what one command asks of a rung.
 type demand struct {
@@ -27,6 +30,14 @@ const landlockNet = 4
 // the next when its apparatus cannot be built. It is a pure function of what
 // was probed and what is asked, so that the whole table is tested anywhere.
 func candidates(h Host, p Profile) []choice {
+	all := ranked(h, p)
+	if p.only == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c choice) bool { return c.rung != p.only })
+}
+
+func ranked(h Host, p Profile) []choice {
 	if !p.Mode.Contained() {
 		return []choice{{rung: RungNone}}
 	}

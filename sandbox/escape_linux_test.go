@@ -1,0 +1,337 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rungs are the confining rungs of this host; each escape is tried under every
+// one. A host without any gets a skip that says so.
+func rungs(t *testing.T, p Profile) []Rung {
+	t.Helper()
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []Rung
+	for _, c := range candidates(h, p) {
+		if c.rung.ConfinesWrites() {
+			out = append(out, c.rung)
+		}
+	}
+	if want := os.Getenv("IO_HARNESS_EXPECT_BACKEND"); want != "" && (len(out) == 0 || string(out[0]) != want) {
+		t.Fatalf("this host was to offer %s and offers %v", want, out)
+	}
+	if len(out) == 0 {
+		t.Skipf("no confining rung on this host:\n%s", h)
+	}
+	return out
+}
+
+// arena is a workspace with a place beside it that nothing may touch.
+type arena struct{ ws, out string }
+
+func newArena(t *testing.T) arena {
+	t.Helper()
+	base := realTemp(t)
+	a := arena{ws: filepath.Join(base, "ws"), out: filepath.Join(base, "out")}
+	for _, d := range []string{a.ws, a.out} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(a.out, "victim"), "untouched\n")
+	return a
+}
+
+func realTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outside is everything that can be seen in the forbidden place.
+func (a arena) outside(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(a.out, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s %s", path[len(a.out):], fi.Mode().Type())
+		if fi.Mode().IsRegular() {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %q", text)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		b.WriteString(err.Error())
+	}
+	return b.String()
+}
+
+func (a arena) script(text string) Cmd {
+	return Cmd{Argv: []string{"sh", "-c", text}, Env: []string{"OUT=" + a.out, "WS=" + a.ws}}
+}
+
+var writeEscapes = []struct{ name, script string }{
+	{"absolute path", `echo x > "$OUT/new"`},
+	{"append", `echo x >> "$OUT/victim"`},
+	{"parent directory", `echo x > ../out/new`},
+	{"deep parent directory", `mkdir -p a/b && cd a/b && echo x > ../../../out/new`},
+	{"directory link", `ln -s "$OUT" link && echo x > link/new`},
+	{"file link", `ln -s "$OUT/victim" link && echo x > link`},
+	{"hard link", `ln "$OUT/victim" hard && echo x > hard`},
+	{"rename out", `echo x > a && mv a "$OUT/new"`},
+	{"rename over", `echo x > a && mv -f a "$OUT/victim"`},
+	{"rename in", `mv "$OUT/victim" taken`},
+	{"rename a directory out", `mkdir d && mv d "$OUT/d"`},
+	{"truncate", `truncate -s 0 "$OUT/victim"`},
+	{"delete", `rm -f "$OUT/victim"`},
+	{"make a directory", `mkdir "$OUT/d"`},
+	{"make a link", `ln -s /etc/passwd "$OUT/link"`},
+	{"make a pipe", `mkfifo "$OUT/pipe"`},
+	{"a directory of its own as working directory", `cd "$OUT" && echo x > new`},
+	{"through the working directory of the parent", `echo x > /proc/$PPID/cwd/../out/new; echo x > "/proc/$PPID/root$OUT/new"`},
+	{"in a child of a child", `sh -c 'sh -c "echo x > $OUT/new"'`},
+	{"in a new session", `setsid sh -c 'echo x > "$OUT/new"'; sleep 0.2`},
+	{"through the temporary directory", `ln -s "$OUT" "$TMPDIR/link" && echo x > "$TMPDIR/link/new"`},
+	{"in a user namespace of its own", `unshare -Urm sh -c 'mount -o remount,bind,rw / ; echo x > "$OUT/new"'`},
+	{"after remounting the root", `mount -o remount,bind,rw / ; mount -o remount,rw / ; echo x > "$OUT/new"`},
+	{"after binding over the workspace", `mkdir m; mount --bind "$OUT" m && { echo x > m/new; umount m; }`},
+	{"python with its own calls", `python3 -c 'import os; os.rename(os.environ["OUT"]+"/victim", "taken")'`},
+}
+
+func TestWritesOutsideTheWorkspaceFailAndLeaveNothing(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		for _, mode := range []Mode{WorkspaceWrite, ReadOnly} {
+			for _, tc := range writeEscapes {
+				t.Run(fmt.Sprintf("%s/%s/%s", rung, mode, tc.name), func(t *testing.T) {
+					a := newArena(t)
+					before := a.outside(t)
+					r, err := Run(t.Context(), a.script(tc.script), forced(Profile{Workspace: a.ws, Mode: mode}, rung))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Applied.Rung != rung {
+						t.Fatalf("ran under %s, want %s: %v", r.Applied.Rung, rung, r.Applied.Why)
+					}
+					if after := a.outside(t); after != before {
+						t.Errorf("the place outside changed\nbefore:\n%s\nafter:\n%s\noutput: %s", before, after, r.Text(0))
+					}
+				})
+			}
+		}
+	}
+}
+
+// The same scripts without a boundary must leave a trace, or the test above
+// proves nothing.
+func TestTheEscapesWorkWithoutABoundary(t *testing.T) {
+	for _, tc := range writeEscapes {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newArena(t)
+			before := a.outside(t)
+			r, err := Run(t.Context(), a.script(tc.script), Profile{Workspace: a.ws, Mode: FullAccess})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.outside(t) != before {
+				return
+			}
+			if strings.Contains(tc.script, "mount") || strings.Contains(tc.script, "unshare") {
+				t.Skipf("this host does not allow it to anybody: %s", r.Text(200))
+			}
+			if text := r.Text(0); strings.Contains(text, "not found") || os.Getuid() != 0 && strings.Contains(text, "denied") {
+				t.Skipf("cannot be tried here: %s", text)
+			}
+			t.Errorf("nothing changed outside, so the escape is not one: %s", r.Text(0))
+		})
+	}
+}
+
+func TestGrantedPlacesCanBeWritten(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			cache := filepath.Join(filepath.Dir(a.ws), "cache")
+			if err := os.Mkdir(cache, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			p := forced(Profile{Workspace: a.ws}.With(cache, filepath.Join(a.ws, "missing")), rung)
+			c := a.script(`set -e
+				echo x > in; mkdir -p d/e; mv in d/e/in; ln -s in d/e/l; ln d/e/in d/e/h; chmod 600 d/e/in
+				truncate -s 0 d/e/in; rm d/e/h; mkfifo p
+				echo x > "$CACHE/c"; mv "$CACHE/c" moved; mv moved "$CACHE/back"
+				echo x > "$TMPDIR/t"; mv "$TMPDIR/t" from-temp; test -d "$GOTMPDIR"
+				echo x > /dev/null; : < /dev/zero; echo x > /dev/shm/$$ && rm /dev/shm/$$
+				echo "$TMPDIR"`)
+			c.Env = append(c.Env, "CACHE="+cache)
+			r, err := Run(t.Context(), c, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Success() {
+				t.Fatalf("got exit %d: %s", r.Exit, r.Text(0))
+			}
+			if len(r.Applied.Roots) != 2 || r.Applied.Roots[0] != a.ws || r.Applied.Roots[1] != cache {
+				t.Errorf("roots %v, want the workspace and the cache that exists", r.Applied.Roots)
+			}
+			temp := strings.TrimSpace(r.Stdout.String())
+			if _, err := os.Stat(temp); !os.IsNotExist(err) {
+				t.Errorf("the private temporary directory %s is still there: %v", temp, err)
+			}
+		})
+	}
+}
+
+func TestReadOnlyLeavesTheWorkspaceAlone(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			write(t, filepath.Join(a.ws, "f"), "kept\n")
+			r, err := Run(t.Context(), a.script(`cat f; echo x > "$TMPDIR/t" && echo temp; echo x > f; rm -f f; echo x > new; mv f g`),
+				forced(Profile{Workspace: a.ws, Mode: ReadOnly}.With(a.out), rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Stdout.String() != "kept\ntemp\n" {
+				t.Errorf("stdout %q, want the file read and the temporary write", r.Stdout)
+			}
+			des, _ := os.ReadDir(a.ws)
+			text, _ := os.ReadFile(filepath.Join(a.ws, "f"))
+			if len(des) != 1 || string(text) != "kept\n" {
+				t.Errorf("the workspace changed: %v %q", des, text)
+			}
+			if r.Applied.Files != FilesTemp || len(r.Applied.Roots) != 0 {
+				t.Errorf("applied %+v, want files temp and no roots", r.Applied)
+			}
+		})
+	}
+}
+
+func TestTheHostProcessIsOutOfReach(t *testing.T) {
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			c := a.script(`
+				kill -0 $HOST && echo signalled; kill -CONT $HOST && echo signalled
+				cat /proc/$HOST/environ >/dev/null && echo environ
+				cat /proc/$HOST/maps >/dev/null && echo maps
+				head -c1 /proc/$HOST/mem >/dev/null && echo mem
+				echo 0 > /proc/$HOST/oom_score_adj && echo oom
+				readlink /proc/$HOST/fd/1 && echo fds; readlink /proc/$HOST/cwd && echo cwd
+				echo core > /proc/sys/kernel/core_pattern && echo sysctl
+				exit 0`)
+			c.Env = append(c.Env, fmt.Sprintf("HOST=%d", os.Getpid()))
+			r, err := Run(t.Context(), c, forced(Profile{Workspace: a.ws}, rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Stdout.String()
+			if rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
+				got = strings.ReplaceAll(got, "signalled\n", "")
+				t.Logf("signals are not scoped by Landlock %d", h.LandlockABI)
+			}
+			if got != "" {
+				t.Errorf("reached the host: %q; stderr %s", got, r.Stderr)
+			}
+		})
+	}
+}
+
+func TestPrivilegesAreGone(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			r, err := Run(t.Context(), a.script(`grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status`), forced(Profile{Workspace: a.ws}, rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			status := map[string]string{}
+			for line := range strings.Lines(r.Stdout.String()) {
+				k, v, _ := strings.Cut(line, ":")
+				status[k] = strings.TrimSpace(v)
+			}
+			var caps uint64
+			fmt.Sscanf(status["CapEff"], "%x", &caps)
+			const allowed = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7
+			if caps&^allowed != 0 || os.Getuid() != 0 && caps != 0 {
+				t.Errorf("capabilities %#x, want none for a user and at most %#x for root", caps, allowed)
+			}
+			if status["NoNewPrivs"] != "1" || status["Seccomp"] != "2" {
+				t.Errorf("got %v, want NoNewPrivs 1 and Seccomp 2", status)
+			}
+		})
+	}
+}
+
+func TestDeviceNodesCannotBeMade(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			if _, err := Run(t.Context(), a.script(`mknod dev c 1 5; mknod blk b 8 0; mknod "$TMPDIR/dev" c 1 5; true`), forced(Profile{Workspace: a.ws}, rung)); err != nil {
+				t.Fatal(err)
+			}
+			if des, _ := os.ReadDir(a.ws); len(des) != 0 {
+				t.Errorf("made %v", des)
+			}
+		})
+	}
+}
+
+func TestNothingOfACommandWritesAfterItsEnd(t *testing.T) {
+	for _, script := range []string{
+		`(sleep 1; echo x > late) & exit 0`,
+		`setsid sh -c 'sleep 1; echo x > late' & exit 0`,
+		`sh -c 'trap "" TERM HUP INT; sleep 1; echo x > late' & exit 0`,
+		`nohup sh -c 'setsid sh -c "sleep 1; echo x > late" & exit 0' >/dev/null 2>&1 & sleep 0.2; exit 0`,
+		`for i in 1 2 3 4 5 6 7 8; do (sleep 1; echo x > late$i) & done; exit 0`,
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			ws := realTemp(t)
+			r := run(t, Profile{Workspace: ws}, "sh", "-c", script)
+			if !r.Success() {
+				t.Fatalf("got %+v", r)
+			}
+			time.Sleep(1500 * time.Millisecond)
+			if des, _ := os.ReadDir(ws); len(des) != 0 {
+				t.Errorf("a leftover of the command wrote %v; kill scope %s", des, r.Applied.Kill)
+			}
+		})
+	}
+}
+
+// forced makes p take exactly this rung when the host has it.
+func forced(p Profile, r Rung) Profile {
+	p.only = r
+	return p
+}
