@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
-	"github.com/initorigin/io-harness-go/provider/internal/chat"
+	"github.com/initorigin/io-harness-go/provider/internal/wire"
 )
 
 // ErrExhausted says that a script was asked for more turns than it has.
@@ -64,7 +64,7 @@ func Tool(name string, args any) provider.ToolCall {
 		}
 		text = string(b)
 	}
-	raw, problem := chat.Arguments(text)
+	raw, problem := wire.Arguments(text)
 	return provider.ToolCall{Name: name, Arguments: raw, ArgumentsError: problem}
 }
 

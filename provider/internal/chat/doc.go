@@ -1,4 +1,5 @@
-// Package chat is the Chat Completions wire: bodies, streams and what both of
-// the module's wires share about tool calls. It opens no connection; every
-// function works on bytes, so that the wire is tested without a socket.
+// Package chat is the Chat Completions wire: the body of a request and the
+// reading of its stream, in the dialects that vendors have made of it. It opens
+// no connection; every function works on bytes, so that the wire is tested
+// without a socket.
 package chat

@@ -1,4 +1,4 @@
-package chat
+package wire
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func Arguments(raw string) (args json.RawMessage, problem string) {
 		return json.RawMessage("{}"), describe(trimmed, err)
 	}
 	if b.Bytes()[0] != '{' {
-		return json.RawMessage("{}"), "the arguments are valid JSON but not an object: " + excerpt(trimmed)
+		return json.RawMessage("{}"), "the arguments are valid JSON but not an object: " + Excerpt(trimmed)
 	}
 	return b.Bytes(), ""
 }
@@ -38,10 +38,11 @@ func describe(s string, err error) string {
 	if errors.As(err, &syntax) {
 		at = fmt.Sprintf(" at byte %d", syntax.Offset)
 	}
-	return fmt.Sprintf("the arguments are not valid JSON%s (%v): %s", at, err, excerpt(s))
+	return fmt.Sprintf("the arguments are not valid JSON%s (%v): %s", at, err, Excerpt(s))
 }
 
-func excerpt(s string) string {
+// Excerpt quotes the start of a text that could not be used.
+func Excerpt(s string) string {
 	if len(s) > shownArguments {
 		s = strings.ToValidUTF8(s[:shownArguments], "") + "..."
 	}

@@ -1,0 +1,192 @@
+package compatible
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/chat"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
+)
+
+var (
+	_ provider.Provider          = (*Client)(nil)
+	_ provider.ModelHinter       = (*Client)(nil)
+	_ provider.ImageAccepter     = (*Client)(nil)
+	_ provider.ReachableReporter = (*Client)(nil)
+)
+
+// probeTimeout bounds the question whether an endpoint answers at all.
+const probeTimeout = 10 * time.Second
+
+// Config says which endpoint to ask and how.
+type Config struct {
+	// Preset takes base URL, authentication and quirks from the table of known
+	// endpoints. Fields that are set beside it win.
+	Preset string
+
+	// BaseURL is the whole documented prefix of the endpoint, such as
+	// https://host/v1; /chat/completions is appended, /v1 is not. Required
+	// without a Preset.
+	BaseURL string
+
+	Key   provider.Secret // provider.NewSecret("…"); required for AuthBearer
+	Auth  Auth            // "" means the preset's, else AuthBearer
+	Model string          // asked when a request names none
+
+	// Name labels the provider in the trace; "" means the preset's name, else
+	// "compatible".
+	Name string
+
+	// Quirks replaces the preset's when it is not nil.
+	Quirks *Quirks
+
+	TextOnly bool // the model takes no images
+
+	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
+	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none, since models think in silence
+
+	// Transport replaces the HTTP transport that the providers of a process
+	// share: for own certificates, or to forbid the environment's proxies. It
+	// must not follow redirects by itself.
+	Transport http.RoundTripper
+}
+
+// A Client asks one endpoint. It is safe for concurrent use.
+type Client struct {
+	name     string
+	base     string
+	auth     Auth
+	key      provider.Secret
+	dialect  chat.Dialect
+	textOnly bool
+	http     *httpx.Client
+}
+
+// New makes a client. What can never work is a *provider.ConfigError: no base
+// URL, one that is no http or https URL, or no key where one is needed.
+func New(cfg Config) (*Client, error) {
+	quirks := Quirks{}
+	name := "compatible"
+	if cfg.Preset != "" {
+		p, err := lookup(cfg.Preset)
+		if err != nil {
+			return nil, err
+		}
+		name, quirks = p.Name, p.Quirks
+		if cfg.BaseURL == "" {
+			cfg.BaseURL = p.BaseURL
+		}
+		if cfg.Auth == "" {
+			cfg.Auth = p.Auth
+		}
+	}
+	if cfg.Name != "" {
+		name = cfg.Name
+	}
+	if cfg.Quirks != nil {
+		quirks = *cfg.Quirks
+	}
+	if cfg.Auth == "" {
+		cfg.Auth = AuthBearer
+	}
+	fail := func(format string, args ...any) (*Client, error) {
+		return nil, &provider.ConfigError{Provider: name, Message: httpx.Redact(fmt.Sprintf(format, args...), cfg.Key)}
+	}
+	if cfg.BaseURL == "" {
+		return fail("no base URL is given: write the whole prefix that the vendor documents, such as https://host/v1, or a preset")
+	}
+	u, err := url.Parse(cfg.BaseURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fail("the base URL is not an http or https URL with a host")
+	}
+	switch {
+	case cfg.Auth != AuthBearer && cfg.Auth != AuthNone:
+		return fail("auth %q is not known: write bearer or none", cfg.Auth)
+	case cfg.Auth == AuthBearer && cfg.Key.IsZero():
+		return fail("no key is given: set one, or auth none for an endpoint that wants none")
+	}
+	return &Client{
+		name: name, base: strings.TrimRight(cfg.BaseURL, "/"), auth: cfg.Auth, key: cfg.Key, textOnly: cfg.TextOnly,
+		dialect: chat.Dialect{
+			Provider:          name,
+			Model:             cfg.Model,
+			OmitStreamOptions: quirks.OmitStreamOptions,
+			ReasoningContent:  quirks.ReasoningReplay,
+			ExtraContent:      quirks.EchoExtraContent,
+			NoTerminalSignal:  quirks.NoTerminalSignal,
+			OutputSchema:      quirks.OutputSchema,
+			MaxTokensField:    quirks.MaxTokensField,
+		},
+		http: &httpx.Client{
+			Name: name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
+			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
+		},
+	}, nil
+}
+
+// FromEnv asks a preset with the key that users of that vendor usually have in
+// their environment, and the model of the same name with MODEL for API_KEY
+// unless model says another. A variable that is missing or empty is a
+// *provider.ConfigError that names it.
+func FromEnv(preset, model string) (*Client, error) {
+	p, err := lookup(preset)
+	if err != nil {
+		return nil, err
+	}
+	var key provider.Secret
+	if p.KeyName != "" {
+		key = provider.NewSecret(os.Getenv(p.KeyName))
+		if key.IsZero() {
+			return nil, &provider.ConfigError{Provider: p.Name, Message: "the environment variable " + p.KeyName + " is not set: put the key into it"}
+		}
+		if variable := strings.TrimSuffix(p.KeyName, "API_KEY") + "MODEL"; model == "" {
+			if model = os.Getenv(variable); model == "" {
+				return nil, &provider.ConfigError{Provider: p.Name, Message: "no model is named: pass one, or set the environment variable " + variable}
+			}
+		}
+	}
+	return Preset(preset, key, model)
+}
+
+// Name is the label in the trace.
+func (c *Client) Name() string { return c.name }
+
+// Endpoints is the URL that completions go to, and that of the catalogue.
+func (c *Client) Endpoints() []string {
+	return []string{c.base + "/chat/completions", c.base + "/models"}
+}
+
+// ModelHint is the model that is asked when a request names none.
+func (c *Client) ModelHint() string { return c.dialect.Model }
+
+// AcceptsImages reports what Config said.
+func (c *Client) AcceptsImages() bool { return !c.textOnly }
+
+// Complete asks the endpoint once.
+func (c *Client) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
+	if c.textOnly && len(req.Media) > 0 {
+		return nil, &provider.ConfigError{Provider: c.name, Message: "the model takes no images: send none, or use another provider"}
+	}
+	return chat.Complete(ctx, c.http, c.dialect, c.base+"/chat/completions", c.header(), req, on)
+}
+
+func (c *Client) header() http.Header {
+	h := http.Header{}
+	if c.auth == AuthBearer {
+		h.Set("Authorization", "Bearer "+c.key.Reveal())
+	}
+	return h
+}
+
+// Reachable asks for the list of models and reports whether the endpoint gave a
+// sensible answer within ten seconds. An endpoint without such a list is
+// reachable; one that refuses the key is not.
+func (c *Client) Reachable(ctx context.Context) (bool, error) {
+	return c.http.Reachable(ctx, c.base+"/models", c.header(), probeTimeout)
+}

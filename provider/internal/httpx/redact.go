@@ -1,0 +1,35 @@
+package httpx
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/provider"
+)
+
+// shortestSecret is the length from which a key is masked wherever it occurs. A
+// shorter one would blank out ordinary words.
+const shortestSecret = 8
+
+const mask = "[redacted]"
+
+var (
+	headerValue = regexp.MustCompile(`(?i)(authorization|x-api-key|api-key)(["']?\s*[:=]\s*["']?)((?:bearer|basic)\s+)?[^\s"',}]+`)
+	bearerValue = regexp.MustCompile(`(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}`)
+	userInfo    = regexp.MustCompile(`(://)[^/?#\s@]+@`)
+	queryValue  = regexp.MustCompile(`(?i)([?&](?:key|api_key|access_token)=)[^&\s"'#]+`)
+)
+
+// Redact masks the given secrets and what looks like one in a text that is
+// about to leave a client.
+func Redact(text string, secrets ...provider.Secret) string {
+	for _, s := range secrets {
+		if v := s.Reveal(); len(v) >= shortestSecret {
+			text = strings.ReplaceAll(text, v, mask)
+		}
+	}
+	text = headerValue.ReplaceAllString(text, "${1}${2}"+mask)
+	text = bearerValue.ReplaceAllString(text, "${1}"+mask)
+	text = userInfo.ReplaceAllString(text, "${1}"+mask+"@")
+	return queryValue.ReplaceAllString(text, "${1}"+mask)
+}

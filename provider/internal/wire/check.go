@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/initorigin/io-harness-go/provider"
+)
+
+// CheckMedia refuses images that no vendor takes, before anything is sent.
+func CheckMedia(media []provider.Media) error {
+	total := 0
+	for _, m := range media {
+		if !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, m.Type) {
+			return &provider.ConfigError{Message: fmt.Sprintf("an image of type %q cannot ride a request: convert it to image/jpeg, image/png, image/gif or image/webp", m.Type)}
+		}
+		if n := m.ByteLen(); n > provider.MaxImageBytes {
+			return &provider.ConfigError{Message: fmt.Sprintf("an image of %d bytes cannot ride a request: at most %d", n, provider.MaxImageBytes)}
+		}
+		total += m.ByteLen()
+	}
+	if total > provider.MaxRequestImageBytes {
+		return &provider.ConfigError{Message: fmt.Sprintf("images of %d bytes together cannot ride one request: at most %d", total, provider.MaxRequestImageBytes)}
+	}
+	return nil
+}
+
+// Encode is v as JSON the way a body is written: no escaping of <, > and &, no
+// line end behind it.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, &provider.ConfigError{Message: "the request cannot be written as JSON: " + err.Error()}
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Model is the model to ask: the request's, else the client's.
+func Model(req *provider.Request, own string) (string, error) {
+	if req.Model != "" {
+		return req.Model, nil
+	}
+	if own == "" {
+		return "", &provider.ConfigError{Message: "no model is named: set one on the provider or on the request"}
+	}
+	return own, nil
+}

@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"slices"
+
+	"github.com/initorigin/io-harness-go/provider"
+)
+
+// Sources collects citations, each URL once.
+type Sources struct{ list []provider.Citation }
+
+// Add notes a source. A URL that is known already adds no entry and only fills
+// in what was missing.
+func (s *Sources) Add(c provider.Citation) {
+	if c.URL == "" {
+		return
+	}
+	i := slices.IndexFunc(s.list, func(k provider.Citation) bool { return k.URL == c.URL })
+	if i < 0 {
+		s.list = append(s.list, c)
+		return
+	}
+	if s.list[i].Title == "" {
+		s.list[i].Title = c.Title
+	}
+	if s.list[i].Text == "" {
+		s.list[i].Text = c.Text
+	}
+}
+
+// List is what was collected, nil when there is nothing.
+func (s *Sources) List() []provider.Citation { return s.list }
