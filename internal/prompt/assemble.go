@@ -1,0 +1,279 @@
+package prompt
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// memoryShare, wordShare and stubShare divide a section: the memory block gets
+// at most a quarter of it, the operator's words and the fold's summary together
+// at most a quarter of the rest before age can elide them, and the stubs an
+// eighth, though never less than minStubTokens.
+const (
+	memoryShare   = 4
+	wordShare     = 4
+	stubShare     = 8
+	minStubTokens = 64
+)
+
+// Input is everything that one step's section is made of.
+type Input struct {
+	// Ledger is what the run has observed, oldest first, each text bounded when
+	// it was added: Log.Live.
+	Ledger []trace.Observation
+	// Turns are the model's own turns by step. A step without one is told as
+	// prose.
+	Turns map[int]trace.AssistantTurn
+	// Folded is the last step that a fold's summary covers: Log.FoldedStep.
+	Folded int
+	// Budget is the section's size in estimated tokens: Budget.Effective.
+	Budget int
+	Notes  Notes
+	// Refreshed answers Reads by index. A read that the run's own write made
+	// stale and that has no answer is elided.
+	Refreshed map[int]Refresh
+	// FoldCase says that the host's file system takes two cases of a name for one.
+	FoldCase bool
+}
+
+// PieceKind says how a piece of a section travels in a transcript.
+type PieceKind string
+
+// The kinds of piece.
+const (
+	PieceProse    PieceKind = "prose"    // in a user message
+	PieceOperator PieceKind = "operator" // a user message of its own
+	PieceAgent    PieceKind = "agent"    // an assistant message of its own
+	PieceTurn     PieceKind = "turn"     // the model's own turn; it has no text in the section
+	PieceResult   PieceKind = "result"   // the answer to a call of the turn before it
+)
+
+// Piece is a part of a section. The texts of all pieces in order are the section.
+type Piece struct {
+	Kind PieceKind
+	Step int
+	Text string
+	Call int                  // of a result: which call of the turn it answers, from 0
+	Turn *trace.AssistantTurn // of a turn
+}
+
+// Reread tells of one read that was made again, for the trace.
+type Reread struct {
+	Read   Read
+	Reason string // why it is not shown; empty when it is
+}
+
+// Assembled is the section of one step.
+type Assembled struct {
+	Text   string
+	Pieces []Piece
+
+	Carried   int  // entries shown whole, refreshed ones among them
+	Stubbed   int  // entries shown as a stub, also when those were collapsed
+	Reread    int  // reads that were made again, whether or not it worked
+	Recalled  int  // notes
+	Collapsed bool // all stubs became one line
+
+	EstTokens int // of Text
+	// RecalledOwn and RecalledShared are the keys of the notes in printed order.
+	RecalledOwn, RecalledShared []string
+	Rereads                     []Reread
+	// Frozen is the length in bytes of the prefix of Text that ends with the
+	// fold's summary; 0 when there is none or it is not shown.
+	Frozen int
+}
+
+// Detail is the text of the trace row of an assembly.
+func (a Assembled) Detail() string {
+	return fmt.Sprintf("carried=%d stubbed=%d reread=%d recalled=%d collapsed=%t",
+		a.Carried, a.Stubbed, a.Reread, a.Recalled, a.Collapsed)
+}
+
+// Assemble writes the section: notes, then what was observed, oldest first, with
+// what no longer fits or no longer holds replaced by one line each.
+//
+// The section is never larger than the budget, except for what always stands:
+// the best note, the newest entry that still holds, and a line for each of
+// what a turn's calls are answered with when they have no result. Its time is
+// linear in the entries and their text.
+func Assemble(in Input) Assembled {
+	var a Assembled
+	mem := in.Notes.render(max(in.Budget, 0) / memoryShare)
+	a.RecalledOwn, a.RecalledShared = mem.own, mem.shared
+	a.Recalled = len(mem.own) + len(mem.shared)
+
+	f := fit{in: in, room: max(in.Budget-EstimateTokens(mem.text), 0)}
+	f.shape()
+	a.Rereads, a.Reread = f.rereads, len(f.rereads)
+	f.choose()
+	for i := range f.entries {
+		if f.entries[i].whole {
+			a.Carried++
+		} else {
+			a.Stubbed++
+		}
+	}
+	a.Collapsed = f.collapsed()
+
+	e := emitter{in: in, fit: &f, stubs: a.Stubbed, collapsed: a.Collapsed}
+	if mem.text != "" {
+		e.prose(0, mem.text)
+	}
+	e.run()
+	a.Pieces, a.Frozen = e.pieces, e.frozen
+	var b strings.Builder
+	for _, p := range a.Pieces {
+		b.WriteString(p.Text)
+	}
+	a.Text = b.String()
+	a.EstTokens = EstimateTokens(a.Text)
+	return a
+}
+
+// entry is one observation with what is shown of it.
+type entry struct {
+	text  string // when whole
+	stub  string // when not
+	whole bool
+	dead  bool // never shown whole: superseded, or stale and not to be had
+	fixed bool // shown whole before anything else is fitted
+	cost  int  // tokens of text
+	short int  // tokens of stub
+}
+
+// fit decides which entries are shown whole.
+type fit struct {
+	in      Input
+	room    int
+	entries []entry
+	rereads []Reread
+
+	used   int // tokens of the whole entries
+	stubs  int // tokens of the stubs
+	count  int // number of stubs
+	newest int // the entry that always stands, -1 for none
+}
+
+// shape gives each entry its text and its stub.
+func (f *fit) shape() {
+	marks := supersession(f.in.Ledger, f.in.FoldCase)
+	limit := EntryCap(f.in.Budget)
+	f.entries = make([]entry, len(f.in.Ledger))
+	for i, o := range f.in.Ledger {
+		e := &f.entries[i]
+		switch {
+		case marks[i].superseded > 0:
+			e.dead, e.stub = true, stub(o, supersededWhy(o, marks[i].superseded-1))
+		default:
+			e.text = line(o.Text)
+			e.stub = stub(o, tooOldWhy(o))
+			f.refresh(i, o, marks[i].written, limit)
+		}
+		e.cost, e.short = EstimateTokens(e.text), EstimateTokens(e.stub)
+	}
+}
+
+// refresh replaces a read that no longer holds.
+func (f *fit) refresh(i int, o trace.Observation, written, limit int) {
+	if o.Kind != trace.ObsRead || o.Target == "" {
+		return
+	}
+	got, asked := f.in.Refreshed[i]
+	if written == 0 && !asked {
+		return
+	}
+	r := Read{Index: i, Path: o.Target, First: o.First, Count: o.Count, Digest: o.Digest, Step: o.Step, WrittenAt: written}
+	chars := utf8.RuneCountInString(got.Text)
+	switch {
+	case got.Reason != "":
+	case !asked:
+		got.Reason = "it was not read again"
+	case chars == 0:
+		got.Reason = "it is empty or gone"
+	case chars > limit:
+		got.Reason = fmt.Sprintf("it has %s characters by now, over the %s that one read may show: ask for a range with offset and limit", commas(chars), commas(limit))
+	}
+	f.rereads = append(f.rereads, Reread{Read: r, Reason: got.Reason})
+	e := &f.entries[i]
+	if got.Reason != "" {
+		e.dead, e.text, e.stub = true, "", stub(o, staleWhy(r, got.Reason))
+		return
+	}
+	e.text = fresh(r, got.Text)
+}
+
+// choose fits the entries into the room: first what a person said and the
+// summary, then the newest of the rest until the first that does not fit.
+func (f *fit) choose() {
+	f.newest = -1
+	f.pin()
+	stopped := false
+	for i := len(f.entries) - 1; i >= 0; i-- {
+		e := &f.entries[i]
+		if e.fixed || e.dead {
+			continue
+		}
+		if f.newest < 0 {
+			f.newest = i
+		} else if stopped || f.used+e.cost > f.room {
+			stopped = true
+			continue
+		}
+		e.whole = true
+		f.used += e.cost
+	}
+	for i := range f.entries {
+		if !f.entries[i].whole {
+			f.stubs += f.entries[i].short
+			f.count++
+		}
+	}
+	// The stubs stand in the same room. Where they do not fit beside the whole
+	// entries, the oldest of those gives way.
+	for i := 0; i < len(f.entries) && f.used+f.stubCost() > f.room; i++ {
+		if e := &f.entries[i]; e.whole && !e.fixed && i != f.newest {
+			e.whole = false
+			f.used -= e.cost
+			f.stubs += e.short
+			f.count++
+		}
+	}
+}
+
+// pin fixes the summary of a fold and the newest of the operator's words, up to
+// a bound of their own.
+func (f *fit) pin() {
+	left := f.room / wordShare
+	fix := func(i int) {
+		if e := &f.entries[i]; e.cost <= left {
+			left -= e.cost
+			f.used += e.cost
+			e.whole, e.fixed = true, true
+		}
+	}
+	if len(f.in.Ledger) > 0 && IsSummary(f.in.Ledger[0]) {
+		fix(0)
+	}
+	talk := false
+	for i := len(f.in.Ledger) - 1; i >= 0; i-- {
+		if Word(f.in.Ledger[i]) {
+			fix(i)
+		}
+		talk = talk || seeded(f.in.Ledger[i])
+	}
+	if talk {
+		f.used += EstimateTokens(seedLead) + EstimateTokens(seedTail)
+	}
+}
+
+func (f *fit) collapsed() bool { return f.stubs > max(f.room/stubShare, minStubTokens) }
+
+func (f *fit) stubCost() int {
+	if f.collapsed() {
+		return EstimateTokens(collapseLine(f.count))
+	}
+	return f.stubs
+}
