@@ -59,6 +59,9 @@ type Applied struct {
 	Environ bool `json:"environ"`
 	// Roots are the writable directories besides the temporary one.
 	Roots []string `json:"roots,omitempty"`
+	// Withheld are the directories of Profile.Writable that were not granted
+	// because the host runs programs from them.
+	Withheld []string `json:"withheld,omitempty"`
 	// Caps are the ceilings in force; Uncapped are those that were asked for and
 	// are not.
 	Caps     []Cap `json:"caps,omitempty"`

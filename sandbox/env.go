@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/sandbox/scrub"
@@ -23,7 +24,7 @@ var proxyNames = []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_prox
 // environment of this process. The temporary directory and the marker variable
 // are missing from it: they exist only once the command starts.
 func Environ(p Profile, add ...string) ([]string, scrub.Report) {
-	return environ(os.Environ(), p, add)
+	return environ(os.Environ(), p, slices.Concat(p.Vars, add))
 }
 
 func environ(host []string, p Profile, add []string) ([]string, scrub.Report) {

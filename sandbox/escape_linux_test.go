@@ -37,7 +37,7 @@ type arena struct{ ws, out string }
 
 func newArena(t *testing.T) arena {
 	t.Helper()
-	base := realTemp(t)
+	base := realTempDir(t)
 	a := arena{ws: filepath.Join(base, "ws"), out: filepath.Join(base, "out")}
 	for _, d := range []string{a.ws, a.out} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -46,15 +46,6 @@ func newArena(t *testing.T) arena {
 	}
 	write(t, filepath.Join(a.out, "victim"), "untouched\n")
 	return a
-}
-
-func realTemp(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 func write(t *testing.T, path, text string) {
@@ -118,7 +109,7 @@ var writeEscapes = []struct{ name, script string }{
 	{"through the working directory of the parent", `echo x > /proc/$PPID/cwd/../out/new; echo x > "/proc/$PPID/root$OUT/new"`},
 	{"in a child of a child", `sh -c 'sh -c "echo x > $OUT/new"'`},
 	{"in a new session", `setsid sh -c 'echo x > "$OUT/new"'; sleep 0.2`},
-	{"through the temporary directory", `ln -s "$OUT" "$TMPDIR/link" && echo x > "$TMPDIR/link/new"`},
+	{"through the temporary directory", `d=${TMPDIR:-$WS}; ln -s "$OUT" "$d/link" && echo x > "$d/link/new"`},
 	{"in a user namespace of its own", `unshare -Urm sh -c 'mount -o remount,bind,rw / ; echo x > "$OUT/new"'`},
 	{"after remounting the root", `mount -o remount,bind,rw / ; mount -o remount,rw / ; echo x > "$OUT/new"`},
 	{"after binding over the workspace", `mkdir m; mount --bind "$OUT" m && { echo x > m/new; umount m; }`},
@@ -181,7 +172,7 @@ func TestGrantedPlacesCanBeWritten(t *testing.T) {
 			if err := os.Mkdir(cache, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			p := forced(Profile{Workspace: a.ws}.With(cache, filepath.Join(a.ws, "missing")), rung)
+			p := forced(Profile{Workspace: a.ws, Writable: []string{cache, filepath.Join(a.ws, "missing")}}, rung)
 			c := a.script(`set -e
 				echo x > in; mkdir -p d/e; mv in d/e/in; ln -s in d/e/l; ln d/e/in d/e/h; chmod 600 d/e/in
 				truncate -s 0 d/e/in; rm d/e/h; mkfifo p
@@ -214,7 +205,7 @@ func TestReadOnlyLeavesTheWorkspaceAlone(t *testing.T) {
 			a := newArena(t)
 			write(t, filepath.Join(a.ws, "f"), "kept\n")
 			r, err := Run(t.Context(), a.script(`cat f; echo x > "$TMPDIR/t" && echo temp; echo x > f; rm -f f; echo x > new; mv f g`),
-				forced(Profile{Workspace: a.ws, Mode: ReadOnly}.With(a.out), rung))
+				forced(Profile{Workspace: a.ws, Mode: ReadOnly, Writable: []string{a.out}}, rung))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +308,7 @@ func TestNothingOfACommandWritesAfterItsEnd(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			ws := realTemp(t)
+			ws := realTempDir(t)
 			r := run(t, Profile{Workspace: ws}, "sh", "-c", script)
 			if !r.Success() {
 				t.Fatalf("got %+v", r)

@@ -212,5 +212,6 @@ func beneathDenied(dir string, denied []string) uint64 {
 
 // beneath reports whether path lies inside dir.
 func beneath(path, dir string) bool {
-	return dir == "/" && path != "/" || strings.HasPrefix(path, dir+"/")
+	sep := string(filepath.Separator)
+	return dir == sep && path != sep || strings.HasPrefix(path, dir+sep)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,8 +53,10 @@ type Profile struct {
 	Workspace string `json:"-"`
 
 	// Writable are further absolute directories that the command may write:
-	// caches of the project's toolchain. One that does not exist is left out.
-	// Ignored under [ReadOnly].
+	// caches of the project's toolchain. One that does not exist is left out; see
+	// [Profile.Grant]. So is one that holds a directory of the host's PATH, in
+	// which a command could leave a program for the host to run; [Applied.Withheld]
+	// names it. Ignored under [ReadOnly].
 	Writable []string `json:"-"`
 
 	// Temp is an existing directory to be the command's temporary directory,
@@ -71,6 +74,10 @@ type Profile struct {
 
 	// Env says which variables survive and which are removed.
 	Env scrub.Rules `json:"env,omitzero"`
+
+	// Vars are added to the environment of every command, as NAME=value, before
+	// those of Cmd.Env; see Cmd.Env.
+	Vars []string `json:"-"`
 
 	// Egress is what the command may reach over the network. The zero value is
 	// nothing.
@@ -192,12 +199,22 @@ func (l Limits) output() int {
 	return l.Output
 }
 
-// With returns a copy of p that also grants the caches of a toolchain: dirs are
-// absolute directories the commands may write. Those that do not exist when a
-// command starts are left out of its boundary, so make them first.
-func (p Profile) With(dirs ...string) Profile {
-	p.Writable = append(slices.Clip(p.Writable), dirs...)
-	return p
+// Grant returns a copy of p for the commands of a toolchain: dirs are its cache
+// directories, absolute, which commands may then write, and vars what to add to
+// the environment, as NAME=value. A directory that does not exist is made, mode
+// 0755, because only what exists can be granted; those that cannot be made are
+// returned and are not granted.
+func (p Profile) Grant(dirs, vars []string) (granted Profile, missing []string) {
+	p.Writable = slices.Clone(p.Writable)
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			missing = append(missing, dir)
+			continue
+		}
+		p.Writable = append(p.Writable, dir)
+	}
+	p.Vars = slices.Concat(p.Vars, vars)
+	return p, missing
 }
 
 // Validate reports everything in p that can never work, as one error that

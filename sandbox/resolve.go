@@ -28,6 +28,47 @@ func Resolve(program, dir string, env []string) (string, error) {
 	}.resolve(program, dir, env)
 }
 
+// ResolveTrusted finds a helper program of the host's own (git, bwrap) in the
+// PATH of this process, and refuses one that a command could have put there: a
+// file is passed over when it, or what it links to, lies in one of the writable
+// directories. Resolve helpers once, before the first command runs. The result
+// has no links in it. When nothing is found the error matches [ErrMissing].
+func ResolveTrusted(program string, writable ...string) (string, error) {
+	var real []string
+	for _, dir := range append(writable, os.TempDir()) {
+		if r, err := filepath.EvalSymlinks(dir); err == nil {
+			real = append(real, r)
+		}
+	}
+	passed := 0
+	for _, entry := range filepath.SplitList(os.Getenv("PATH")) {
+		found, err := Resolve(program, "", []string{"PATH=" + entry})
+		if err != nil {
+			continue
+		}
+		target, err := filepath.EvalSymlinks(found)
+		if err != nil {
+			continue
+		}
+		place, err := filepath.EvalSymlinks(filepath.Dir(found))
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(real, func(w string) bool {
+			return place == w || beneath(place, w) || beneath(target, w)
+		}) {
+			passed++
+			continue
+		}
+		return target, nil
+	}
+	why := "it is in no absolute directory of PATH"
+	if passed > 0 {
+		why = "it is only in directories that commands may write"
+	}
+	return "", &Error{Kind: ErrMissing, Op: "resolve helper", Program: program, Err: errors.New(why)}
+}
+
 type resolver struct {
 	windows bool
 	list    func(string) []string

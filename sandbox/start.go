@@ -29,11 +29,13 @@ type spec struct {
 	profile Profile
 	work    string   // the workspace as a real path; empty under full access
 	roots   []string // writable directories as real paths, the workspace first unless read-only
-	temp    string   // the temporary directory as a real path; empty under full access
-	denied  []string // existing paths that must not be read, as real paths
-	marker  string   // NAME=value, unique to this command
-	host    Host
-	rung    Rung
+	// withheld are the directories that were asked for and not granted
+	withheld []string
+	temp     string   // the temporary directory as a real path; empty under full access
+	denied   []string // existing paths that must not be read, as real paths
+	marker   string   // NAME=value, unique to this command
+	host     Host
+	rung     Rung
 }
 
 // Start starts c inside the strongest rung of this host that can serve p, and
@@ -155,14 +157,14 @@ func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
 			return nil, Applied{}, &Error{Kind: ErrInvalid, Op: "open workspace", Err: err}
 		}
 		s.work = work
-		s.roots = writableRoots(p, work)
+		s.roots, s.withheld = writableRoots(p, work, hostPath())
 		s.denied = existing(p.Reads.Deny)
 		s.temp = p.Temp
 		if p.SharedTemp {
 			s.temp = os.TempDir()
 		}
 	}
-	applied := Applied{Mode: p.Mode.orDefault(), Roots: s.roots, Scrubbed: report.Removed}
+	applied := Applied{Mode: p.Mode.orDefault(), Roots: s.roots, Withheld: s.withheld, Scrubbed: report.Removed}
 	if len(c.Argv) == 0 {
 		return s, applied, nil
 	}
@@ -225,19 +227,36 @@ func (s *spec) makeTemp() (func() error, error) {
 
 // writableRoots are the directories a command may write besides its temporary
 // one: the workspace, then what else exists of Profile.Writable, sorted and
-// each once. Nothing under read-only.
-func writableRoots(p Profile, work string) []string {
+// each once. Nothing under read-only. A directory that holds one of path is
+// withheld.
+func writableRoots(p Profile, work string, path []string) (roots, withheld []string) {
 	if p.Mode == ReadOnly {
-		return nil
+		return nil, nil
 	}
 	var extra []string
 	for _, dir := range p.Writable {
-		if real, err := realDir(dir); err == nil && real != work {
+		real, err := realDir(dir)
+		switch {
+		case err != nil || real == work:
+		case slices.ContainsFunc(path, func(d string) bool { return d == real || beneath(d, real) }):
+			withheld = append(withheld, real)
+		default:
 			extra = append(extra, real)
 		}
 	}
 	slices.Sort(extra)
-	return append([]string{work}, slices.Compact(extra)...)
+	return append([]string{work}, slices.Compact(extra)...), withheld
+}
+
+// hostPath is the PATH of this process as real directories.
+func hostPath() []string {
+	var out []string
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
+			out = append(out, real)
+		}
+	}
+	return out
 }
 
 // existing resolves the links of each path and leaves out what is not there.
