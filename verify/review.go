@@ -2,6 +2,9 @@ package verify
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
 )
@@ -9,8 +12,8 @@ import (
 // Reviewer judges a run's change. Review is called by one gate at a time for one
 // run, and by several at once when the reviewer serves several runs. It must
 // return soon after ctx ends. An error means that there is no verdict, which is
-// not a refusal. A Reviewer that asks a model should have a method Model() string
-// that names it, so that no model is set to judge its own work.
+// not a refusal. A Reviewer that asks a model should also have a method
+// Model() string that names it, so that no model is set to judge its own work.
 type Reviewer interface {
 	Review(ctx context.Context, r ReviewRequest) (ReviewResult, error)
 }
@@ -23,7 +26,8 @@ type ReviewRequest struct {
 	Changes []FileChange // in the order of the first write; empty: nothing changed
 }
 
-// FileChange is one file that the run wrote.
+// FileChange is one file that the run wrote. A renamed file is one deleted and
+// one created.
 type FileChange struct {
 	Path string // relative to the workspace root, with "/"
 	// Before is the file as it was when the run first wrote it. It is empty when
@@ -41,4 +45,157 @@ type ReviewResult struct {
 	Passed  bool
 	Reasons []string
 	Usage   provider.Usage // what the verdict used; zero when it cost nothing
+}
+
+// ReviewerFunc makes a Reviewer of a function. It names no model.
+type ReviewerFunc func(ctx context.Context, r ReviewRequest) (ReviewResult, error)
+
+// Review calls f.
+func (f ReviewerFunc) Review(ctx context.Context, r ReviewRequest) (ReviewResult, error) {
+	return f(ctx, r)
+}
+
+// ReviewCriterion has the change read by somebody else. [Review] makes one.
+type ReviewCriterion struct {
+	rubric     string
+	by         Reviewer
+	self, tell bool
+}
+
+// Review passes when the reviewer, given the goal, the rubric and every file that
+// the run wrote as it was before and is now, says that the rubric is met. A
+// reviewer that fails, or whose verdict cannot be read, is an error. A nil
+// reviewer means Env.Reviewer.
+func Review(rubric string, by Reviewer) ReviewCriterion {
+	return ReviewCriterion{rubric: rubric, by: by}
+}
+
+// AllowSelfReview returns a copy of c that lets a model judge its own work.
+func (c ReviewCriterion) AllowSelfReview() ReviewCriterion {
+	c.self = true
+	return c
+}
+
+// TellModel returns a copy of c whose reasons are told to the model under review.
+// By default they are not: a judge whose remarks are fed back is optimised
+// against.
+func (c ReviewCriterion) TellModel() ReviewCriterion {
+	c.tell = true
+	return c
+}
+
+// Describe gives the rubric and says who judges.
+func (c ReviewCriterion) Describe() string {
+	return "When you stop, someone else will read the change, with only the goal and this rubric, and it must meet the rubric: " + c.rubric
+}
+
+// Phase is PhaseReview.
+func (c ReviewCriterion) Phase() Phase { return PhaseReview }
+
+// Validate demands a rubric.
+func (c ReviewCriterion) Validate() error {
+	if strings.TrimSpace(c.rubric) == "" {
+		return &InvalidError{"rubric", "is empty: say what a good change does"}
+	}
+	return nil
+}
+
+func (c ReviewCriterion) parts() []Criterion                              { return nil }
+func (c ReviewCriterion) prepare(context.Context, Env) (Criterion, error) { return c, nil }
+
+func (c ReviewCriterion) reviewer(env Env) Reviewer {
+	if c.by != nil {
+		return c.by
+	}
+	return env.Reviewer
+}
+
+func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error) {
+	by := c.reviewer(env)
+	if by == nil {
+		return Verdict{}, missing(PhaseReview, "Reviewer, and the criterion carries none")
+	}
+	if env.Changes == nil {
+		return Verdict{}, missing(PhaseReview, "Changes")
+	}
+	changes, err := env.Changes(ctx)
+	if err != nil {
+		return Verdict{}, fail(PhaseReview, "collect the change", err)
+	}
+	res, err := by.Review(ctx, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
+	used := res.Usage
+	if e, ok := provider.AsError(err); ok && e.Usage != nil && used == (provider.Usage{}) {
+		used = *e.Usage
+	}
+	if env.ReportUsage != nil && used != (provider.Usage{}) {
+		env.ReportUsage(used)
+	}
+	v := Verdict{Tokens: used.TotalTokens}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return v, fail(PhaseReview, "ask the reviewer", err)
+	}
+	v.Passed, v.Reasons = res.Passed, res.Reasons
+	v.Detail = strings.Join(res.Reasons, "; ")
+	v.TellModel = c.tell && !v.Passed
+	return v, nil
+}
+
+// ErrSelfReview is matched by the error of Preflight for a model that would judge
+// its own work.
+var ErrSelfReview = errors.New("a model would review its own work")
+
+// SelfReviewError names the model that would judge its own work.
+type SelfReviewError struct{ Model string }
+
+func (e *SelfReviewError) Error() string {
+	return fmt.Sprintf("verify: model %q would review its own work: name another reviewer, or allow it with AllowSelfReview", e.Model)
+}
+
+// Is reports whether target is ErrSelfReview.
+func (e *SelfReviewError) Is(target error) bool { return target == ErrSelfReview }
+
+// Preflight reports what would make c fail at its first evaluation and can be
+// known before anything is billed: an invalid criterion, a review without a
+// reviewer, or one whose reviewer asks a model of models, which are all the models
+// that the run may write with (the provider's own, those of a fallback chain, those
+// of the routing). Names are compared as they are; an empty name says nothing. A
+// reviewer that does not say which model it asks cannot be compared and passes.
+func Preflight(c Criterion, env Env, models []string) error {
+	if c == nil {
+		return nil
+	}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	return walk(c, func(c Criterion) error {
+		r, ok := c.(ReviewCriterion)
+		if !ok {
+			return nil
+		}
+		by := r.reviewer(env)
+		if by == nil {
+			return &InvalidError{"reviewer", "is not set: a review needs somebody who reads the change"}
+		}
+		name := reviewModel(by)
+		if r.self || name == "" {
+			return nil
+		}
+		for _, m := range models {
+			if m == name {
+				return &SelfReviewError{name}
+			}
+		}
+		return nil
+	})
+}
+
+// reviewModel is the model that by asks, "" when it does not say.
+func reviewModel(by Reviewer) string {
+	if m, ok := by.(interface{ Model() string }); ok {
+		return m.Model()
+	}
+	return ""
 }

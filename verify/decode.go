@@ -1,0 +1,60 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// Decode reads a validated answer into the type that its schema came from. It is
+// strict: a member that T does not have, two members that T would read into one
+// field, or an answer that is missing, is an *OutputError, and so is a value that
+// does not fit its field.
+func Decode[T any](output json.RawMessage) (T, error) {
+	var out T
+	wrong := func(pointer, message string) (T, error) {
+		var zero T
+		return zero, &OutputError{Violations: []Violation{{Pointer: pointer, Message: message}}}
+	}
+	if len(bytes.TrimSpace(output)) == 0 {
+		return wrong("", "there is none: the run did not give an answer of the demanded shape")
+	}
+	v, r, err := readJSON(string(output))
+	if err != nil {
+		return wrong("", "it is not one JSON value: "+err.Error())
+	}
+	if len(r.twice) > 0 {
+		return wrong(r.twice[0], "the member is stated twice")
+	}
+	if at := sameFolded(v, nil); at != "" {
+		return wrong(at, "another member differs from it only by case, and both would be read into one field")
+	}
+	dec := json.NewDecoder(bytes.NewReader(output))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&out); err != nil {
+		return wrong("", "it does not fit the type: "+oneLine(err.Error()))
+	}
+	return out, nil
+}
+
+// sameFolded points at a member whose name differs from another's only by case.
+func sameFolded(v *jsonValue, path []string) string {
+	seen := map[string]bool{}
+	for _, m := range v.members {
+		at := append(path, m.name)
+		folded := strings.ToLower(strings.ToUpper(m.name)) // both ways, as K and the Kelvin sign
+		if seen[folded] {
+			return pointer(at)
+		}
+		seen[folded] = true
+		if found := sameFolded(m.value, at); found != "" {
+			return found
+		}
+	}
+	for _, it := range v.items {
+		if found := sameFolded(it, append(path, "-")); found != "" {
+			return found
+		}
+	}
+	return ""
+}
