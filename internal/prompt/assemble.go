@@ -29,12 +29,12 @@ type Input struct {
 	Turns map[int]trace.AssistantTurn
 	// Folded is the last step that a fold's summary covers: Log.FoldedStep.
 	Folded int
-	// Budget is the section's size in estimated tokens: Budget.Effective.
-	Budget int
+	// Tokens is the section's size in estimated tokens: Budget.Effective.
+	Tokens int
 	Notes  Notes
-	// Refreshed answers Reads by index. A read that the run's own write made
+	// Fresh answers Reads by index. A read that the run's own write made
 	// stale and that has no answer is elided.
-	Refreshed map[int]Refresh
+	Fresh map[int]Fresh
 	// FoldCase says that the host's file system takes two cases of a name for one.
 	FoldCase bool
 }
@@ -62,8 +62,8 @@ type Piece struct {
 
 // Reread tells of one read that was made again, for the trace.
 type Reread struct {
-	Read   Read
-	Reason string // why it is not shown; empty when it is
+	Read Read
+	Why  string // why it is not shown; empty when it is
 }
 
 // Assembled is the section of one step.
@@ -77,7 +77,7 @@ type Assembled struct {
 	Recalled  int  // notes
 	Collapsed bool // all stubs became one line
 
-	EstTokens int // of Text
+	Tokens int // of Text, estimated
 	// RecalledOwn and RecalledShared are the keys of the notes in printed order.
 	RecalledOwn, RecalledShared []string
 	Rereads                     []Reread
@@ -101,11 +101,11 @@ func (a Assembled) Detail() string {
 // linear in the entries and their text.
 func Assemble(in Input) Assembled {
 	var a Assembled
-	mem := in.Notes.render(max(in.Budget, 0) / memoryShare)
+	mem := in.Notes.render(max(in.Tokens, 0) / memoryShare)
 	a.RecalledOwn, a.RecalledShared = mem.own, mem.shared
 	a.Recalled = len(mem.own) + len(mem.shared)
 
-	f := fit{in: in, room: max(in.Budget-EstimateTokens(mem.text), 0)}
+	f := fit{in: in, room: max(in.Tokens-EstimateTokens(mem.text), 0)}
 	f.shape()
 	a.Rereads, a.Reread = f.rereads, len(f.rereads)
 	f.choose()
@@ -129,7 +129,7 @@ func Assemble(in Input) Assembled {
 		b.WriteString(p.Text)
 	}
 	a.Text = b.String()
-	a.EstTokens = EstimateTokens(a.Text)
+	a.Tokens = EstimateTokens(a.Text)
 	return a
 }
 
@@ -160,7 +160,7 @@ type fit struct {
 // shape gives each entry its text and its stub.
 func (f *fit) shape() {
 	marks := supersession(f.in.Ledger, f.in.FoldCase)
-	limit := EntryCap(f.in.Budget)
+	limit := EntryCap(f.in.Tokens)
 	f.entries = make([]entry, len(f.in.Ledger))
 	for i, o := range f.in.Ledger {
 		e := &f.entries[i]
@@ -181,25 +181,25 @@ func (f *fit) refresh(i int, o trace.Observation, written, limit int) {
 	if o.Kind != trace.ObsRead || o.Target == "" {
 		return
 	}
-	got, asked := f.in.Refreshed[i]
+	got, asked := f.in.Fresh[i]
 	if written == 0 && !asked {
 		return
 	}
-	r := Read{Index: i, Path: o.Target, First: o.First, Count: o.Count, Digest: o.Digest, Step: o.Step, WrittenAt: written}
+	r := Read{Index: i, Target: o.Target, First: o.First, Count: o.Count, Digest: o.Digest, Step: o.Step, WrittenAt: written}
 	chars := utf8.RuneCountInString(got.Text)
 	switch {
-	case got.Reason != "":
+	case got.Why != "":
 	case !asked:
-		got.Reason = "it was not read again"
+		got.Why = "it was not read again"
 	case chars == 0:
-		got.Reason = "it is empty or gone"
+		got.Why = "it is empty or gone"
 	case chars > limit:
-		got.Reason = fmt.Sprintf("it has %s characters by now, over the %s that one read may show: ask for a range with offset and limit", commas(chars), commas(limit))
+		got.Why = fmt.Sprintf("it has %s characters by now, over the %s that one read may show: ask for a range with offset and limit", commas(chars), commas(limit))
 	}
-	f.rereads = append(f.rereads, Reread{Read: r, Reason: got.Reason})
+	f.rereads = append(f.rereads, Reread{Read: r, Why: got.Why})
 	e := &f.entries[i]
-	if got.Reason != "" {
-		e.dead, e.text, e.stub = true, "", stub(o, staleWhy(r, got.Reason))
+	if got.Why != "" {
+		e.dead, e.text, e.stub = true, "", stub(o, staleWhy(r, got.Why))
 		return
 	}
 	e.text = fresh(r, got.Text)

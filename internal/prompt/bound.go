@@ -67,10 +67,11 @@ func label(s string) string {
 	return policy.Escape(s)
 }
 
-// line is a text as it stands in a section: valid UTF-8 and closed by a line
-// break, so that whatever follows starts on its own line.
+// line is a text as it stands in a section: valid UTF-8 without NUL, which no
+// vendor accepts, and closed by a line break, so that whatever follows starts on
+// its own line.
 func line(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if strings.HasSuffix(s, "\n") {
 		return s
 	}

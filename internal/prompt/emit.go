@@ -181,7 +181,7 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 	ledger := e.in.Ledger
 	turns := map[int]*trace.AssistantTurn{}
 	done := map[int]bool{}
-	left := e.in.Budget
+	left := e.in.Tokens
 	fill := max(e.fit.room/stubShare, minStubTokens)
 	base := e.base()
 	for to := len(ledger); to > base; {

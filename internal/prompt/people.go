@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -41,11 +42,8 @@ func Answered(step int, callID, question, answer string, limit int) trace.Observ
 	return said(step, TargetAnswer, callID, head+"\nThe answer:", answer, limit)
 }
 
-// PlanStep is one step of a plan.
-type PlanStep struct{ Intent, Agent string }
-
 // PlanApproved is the plan that a person agreed to.
-func PlanApproved(step int, plan []PlanStep, limit int) trace.Observation {
+func PlanApproved(step int, plan []approve.PlanStep, limit int) trace.Observation {
 	var b strings.Builder
 	for i, s := range plan {
 		if i > 0 {
@@ -66,6 +64,4 @@ func PlanRevised(step int, callID, correction string, limit int) trace.Observati
 
 // PlanAccepted answers the call that proposed an approved plan; the plan itself
 // follows as a message of its own.
-func PlanAccepted(step int, callID string) trace.Observation {
-	return trace.Observation{Step: step, Kind: trace.ObsTool, CallID: callID, Text: "\n[propose_plan] approved; the plan follows.\n"}
-}
+func PlanAccepted() string { return message("[propose_plan] Approved; the plan follows.") }

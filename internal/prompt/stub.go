@@ -68,7 +68,7 @@ func fresh(r Read, text string) string {
 	if r.First > 0 || r.Count > 0 {
 		rng = " " + span(trace.Observation{First: r.First, Count: r.Count}).String()
 	}
-	return fmt.Sprintf("\n[read %s%s] (read again for this request: %s)\n%s", label(r.Path), rng, changedBy(r), line(text))
+	return fmt.Sprintf("\n[read %s%s] (read again for this request: %s)\n%s", label(r.Target), rng, changedBy(r), line(text))
 }
 
 func changedBy(r Read) string {

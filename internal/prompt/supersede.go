@@ -12,7 +12,7 @@ import (
 // Read is a file read whose text would be shown again and may no longer be true.
 type Read struct {
 	Index        int    // of the observation in the ledger
-	Path         string // as the observation names it
+	Target       string // the path as the observation names it
 	First, Count int    // the range of lines, both zero for the whole file
 	Digest       string // of the bytes it saw, empty when unknown
 	Step         int    // of the read
@@ -22,12 +22,12 @@ type Read struct {
 // Stale reports whether the run itself made the read wrong.
 func (r Read) Stale() bool { return r.WrittenAt > 0 }
 
-// Refresh is the caller's second look at a Read: the text as it is now, of the
+// Fresh is the caller's second look at a Read: the text as it is now, of the
 // same lines, or why it cannot be shown.
-type Refresh struct {
+type Fresh struct {
 	Text string
-	// Reason is a short clause ("the policy refuses it"), empty for success.
-	Reason string
+	// Why is a short clause ("the policy refuses it"), empty for success.
+	Why string
 }
 
 // Reads lists the file reads of a ledger that no later read covers and that
@@ -50,7 +50,7 @@ func Reads(ledger []trace.Observation, foldCase bool) []Read {
 			continue
 		}
 		reads = append(reads, Read{
-			Index: i, Path: o.Target, First: o.First, Count: o.Count,
+			Index: i, Target: o.Target, First: o.First, Count: o.Count,
 			Digest: o.Digest, Step: o.Step, WrittenAt: marks[i].written,
 		})
 	}
