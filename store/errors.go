@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// Conditions that callers test with errors.Is.
+var (
+	ErrConflict     = errors.New("store: conflict")                  // see ConflictError
+	ErrResume       = errors.New("store: cannot resume")             // see ResumeError
+	ErrNotFound     = errors.New("store: not found")                 // a value asked for by id is not there
+	ErrClosed       = errors.New("store: closed")                    // the handle was closed
+	ErrNewerStore   = errors.New("store: written by newer software") // the file demands software newer than this
+	ErrForeignStore = errors.New("store: not a harness store")       // the file belongs to something else
+	ErrArchived     = errors.New("store: archived")                  // the words asked for were emptied by an archive
+)
+
+// ErrorKind is the class of a failure of the database.
+type ErrorKind string
+
+// The kinds. Busy is the only one that heals by itself.
+const (
+	KindBusy       ErrorKind = "busy"       // another connection held the file beyond the busy timeout
+	KindConstraint ErrorKind = "constraint" // the rows would contradict each other; a bug of the caller or of this package
+	KindCorrupt    ErrorKind = "corrupt"    // the file is not a database, or is damaged
+	KindFull       ErrorKind = "full"       // no space left
+	KindReadOnly   ErrorKind = "readonly"   // the handle or the file cannot be written
+	KindIO         ErrorKind = "io"         // the operating system failed a read or a write
+	KindCantOpen   ErrorKind = "cantopen"   // the file cannot be opened, for example because its directory is missing
+	KindInvalid    ErrorKind = "invalid"    // what was handed in can never be stored, such as a path that is not UTF-8
+	KindOther      ErrorKind = "other"
+)
+
+// Error is a failure of the database or of what was handed to it.
+type Error struct {
+	Kind ErrorKind
+	Op   string // what was being done
+	Err  error  // the cause
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("store: %s: %s: %v", e.Op, e.Kind, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable reports whether the same call may succeed later.
+func (e *Error) Retryable() bool { return e.Kind == KindBusy }
+
+// ConflictError says that somebody else was first: another driver has the run,
+// or the head of the session moved. Nothing of what was asked has been written,
+// except that a turn which lost its session's head stays finished.
+type ConflictError struct {
+	RunID     trace.RunID     // the run that is driven; zero for a session's head
+	SessionID trace.SessionID // the session whose head moved; zero for a run
+	Owner     string          // who drives the run: host, process id and a drive's token
+	ExpiresAt time.Time       // by the store's clock: when the run may be taken, if the lease is not renewed
+	Head      trace.TurnID    // where the session's head is now
+}
+
+func (e *ConflictError) Error() string {
+	if e.SessionID != 0 {
+		return fmt.Sprintf("session %d: the head moved to turn %d: reopen the session and take the turn again", e.SessionID, e.Head)
+	}
+	if e.Owner == "" {
+		return fmt.Sprintf("run %d: this drive no longer holds the run: resume it to drive it again", e.RunID)
+	}
+	return fmt.Sprintf("run %d is driven by %s until %s: stop that process, or resume after it",
+		e.RunID, e.Owner, e.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+// Is makes every ConflictError match ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// ResumeReason says why a run cannot be resumed as asked.
+type ResumeReason string
+
+// The reasons.
+const (
+	NewerFormat           ResumeReason = "newer_format"           // the checkpoint is of a newer format than this software's
+	NoSuchRun             ResumeReason = "no_such_run"            // the store has no such run
+	UnfinishedReply       ResumeReason = "unfinished_reply"       // the turn died while it answered: take it again
+	NoRecordedPolicy      ResumeReason = "no_recorded_policy"     // the run never recorded a policy
+	UnreadablePolicy      ResumeReason = "unreadable_policy"      // the recorded policy cannot be read
+	UnreadableObservation ResumeReason = "unreadable_observation" // a ledger row cannot be read
+	UnreadableTurn        ResumeReason = "unreadable_turn"        // a stored turn cannot be read
+	NoSuchRequest         ResumeReason = "no_such_request"
+	RequestOfOtherRun     ResumeReason = "request_of_other_run"
+	NoSuchQuestion        ResumeReason = "no_such_question"
+	QuestionOfOtherRun    ResumeReason = "question_of_other_run"
+	AlreadyAnswered       ResumeReason = "already_answered"
+	NoSuchPlan            ResumeReason = "no_such_plan"
+	PlanOfOtherRun        ResumeReason = "plan_of_other_run"
+	AlreadyDecided        ResumeReason = "already_decided"
+	NoSuchAttempt         ResumeReason = "no_such_attempt"
+	AttemptOfOtherRun     ResumeReason = "attempt_of_other_run"
+	AttemptClosed         ResumeReason = "attempt_closed"
+	NoGateAttempt         ResumeReason = "no_gate_attempt"    // no gate was evaluated yet
+	GateNotRetryable      ResumeReason = "gate_not_retryable" // the last evaluation judged; only one that errored is retried
+)
+
+// ResumeError says why a run cannot be continued, or why a person's decision
+// cannot be applied. Nothing has been written.
+type ResumeError struct {
+	RunID  trace.RunID
+	Reason ResumeReason
+	Detail string // what was found and what to do
+}
+
+func (e *ResumeError) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("run %d cannot be resumed: %s", e.RunID, e.Reason)
+	}
+	return fmt.Sprintf("run %d cannot be resumed: %s: %s", e.RunID, e.Reason, e.Detail)
+}
+
+// Is makes every ResumeError match ErrResume.
+func (e *ResumeError) Is(target error) bool { return target == ErrResume }
+
+// notFound names what is missing.
+func notFound(what string, id int64) error {
+	return fmt.Errorf("store: %s %d: %w", what, id, ErrNotFound)
+}
+
+// classify is the one place where a driver's error becomes one of ours. Errors
+// that this package made itself pass through.
+func classify(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var own *Error
+	var conflict *ConflictError
+	var resume *ResumeError
+	switch {
+	case errors.As(err, &own), errors.As(err, &conflict), errors.As(err, &resume):
+		return err
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrNotFound), errors.Is(err, ErrNewerStore),
+		errors.Is(err, ErrForeignStore), errors.Is(err, ErrArchived):
+		return err
+	}
+	if cause := ctx.Err(); cause != nil {
+		return fmt.Errorf("store: %s: %w", op, cause)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("store: %s: %w", op, err)
+	}
+	return &Error{Kind: kindOf(err), Op: op, Err: scrubbed(err)}
+}
+
+// scrubbed keeps a driver's words without its type, so that no caller can come
+// to depend on the driver.
+func scrubbed(err error) error {
+	var se *sqlite.Error
+	if errors.As(err, &se) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+func kindOf(err error) ErrorKind {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return KindOther
+	}
+	switch se.Code() & 0xff { // the low byte of an extended code is the primary one
+	case 5, 6:
+		return KindBusy
+	case 8:
+		return KindReadOnly
+	case 10:
+		return KindIO
+	case 11, 26:
+		return KindCorrupt
+	case 13:
+		return KindFull
+	case 14:
+		return KindCantOpen
+	case 19:
+		return KindConstraint
+	}
+	return KindOther
+}
+
+// noRows reports whether a query found nothing, which is never a failure by itself.
+func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
+
+// invalid refuses what was handed in.
+func invalid(op, format string, args ...any) error {
+	return &Error{Kind: KindInvalid, Op: op, Err: fmt.Errorf(format, args...)}
+}

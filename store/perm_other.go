@@ -1,0 +1,8 @@
+//go:build !unix
+
+package store
+
+import "os"
+
+// readableByOthers is false where permission bits do not say who can read.
+func readableByOthers(os.FileInfo) bool { return false }

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"strconv"
+)
+
+//go:embed schema.sql
+var schemaSQL string
+
+const (
+	// applicationID marks the file as ours: "IOHR".
+	applicationID = 0x494F4852
+	// generation is the schema that this software writes, in user_version.
+	generation = 1
+)
+
+// A migration brings a file from generation number-1 to number, in one
+// transaction. Rewrites says that it changes or drops data, so that a copy of
+// the file is made first and older software is shut out.
+type migration struct {
+	number   int
+	sql      string
+	rewrites bool
+}
+
+// migrations lists every generation in order; the first makes an empty file a store.
+func migrations() []migration {
+	return []migration{{number: 1, sql: schemaSQL}}
+}
+
+// fileFacts is what a file says about itself before anything is changed.
+type fileFacts struct {
+	path       string
+	empty      bool
+	appID      int64
+	generation int
+	minReader  int
+	tables     []string
+}
+
+// inspect reads a file's identity through a connection that cannot write, so
+// that a refused file keeps every byte.
+func inspect(ctx context.Context, path string, opt options) (f fileFacts, err error) {
+	f.path = path
+	db, err := sql.Open("sqlite", dsn(path, opt, "ro"))
+	if err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	if err := db.QueryRowContext(ctx, `PRAGMA application_id`).Scan(&f.appID); err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&f.generation); err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name`)
+	if err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return f, classify(ctx, "open", err)
+		}
+		f.tables = append(f.tables, name)
+	}
+	if err := rows.Err(); err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	f.empty = len(f.tables) == 0 && f.appID == 0 && f.generation == 0
+	if f.appID == applicationID && !f.empty {
+		var text string
+		err := db.QueryRowContext(ctx, `SELECT value FROM store_meta WHERE key = 'min_reader'`).Scan(&text)
+		if err != nil && !noRows(err) {
+			return f, classify(ctx, "open", err)
+		}
+		f.minReader, _ = strconv.Atoi(text)
+	}
+	return f, nil
+}
+
+// admit decides whether this software may use the file.
+func (f fileFacts) admit(readOnly bool) error {
+	switch {
+	case f.empty && readOnly:
+		return fmt.Errorf("%w: %s is empty, and a handle for reading creates nothing", ErrForeignStore, f.path)
+	case f.empty:
+		return nil
+	case f.appID != applicationID:
+		has := map[string]bool{}
+		for _, t := range f.tables {
+			has[t] = true
+		}
+		if f.appID == 0 && has["runs"] && has["steps"] {
+			return fmt.Errorf("%w: %s was written by another implementation (schema %d) and is left as it is: give a new path",
+				ErrForeignStore, f.path, f.generation)
+		}
+		return fmt.Errorf("%w: %s has application id %d and %d tables: give a new path", ErrForeignStore, f.path, f.appID, len(f.tables))
+	case f.generation > generation && f.minReader > generation:
+		return fmt.Errorf("%w: %s is of generation %d and demands software of at least %d; this one is %d: update it",
+			ErrNewerStore, f.path, f.generation, f.minReader, generation)
+	}
+	return nil
+}
+
+// initialise makes an empty file a store and brings an older one up to date.
+func (s *Store) initialise(ctx context.Context, f fileFacts) error {
+	if f.generation >= generation {
+		// Nothing to change; connect, so that a file that cannot be written fails here.
+		_, err := s.w.connect(ctx)
+		return err
+	}
+	for _, m := range migrations() {
+		if m.number > f.generation && m.rewrites && !f.empty {
+			if err := s.Backup(ctx, fmt.Sprintf("%s.bak-%d", s.path, f.generation)); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return s.transact(ctx, s.opt.sync, s.migrate)
+}
+
+var (
+	readGeneration = statement{"read generation", `PRAGMA user_version`}
+	putMeta        = statement{"put meta", `INSERT INTO store_meta (key, value) VALUES (?, ?)
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value`}
+	readMeta = statement{"read meta", `SELECT value FROM store_meta WHERE key = ?`}
+)
+
+// migrate applies what is missing. It reads the generation again inside the
+// transaction, so that of two racing openers only one applies each step.
+func (s *Store) migrate(t *txn) error {
+	var have int
+	if err := t.row(readGeneration, nil, &have); err != nil {
+		return err
+	}
+	fresh := have == 0
+	for _, m := range migrations() {
+		if m.number <= have {
+			continue
+		}
+		// A script of several statements cannot be prepared; it runs as it is.
+		if err := t.script(fmt.Sprintf("migration %d", m.number), m.sql); err != nil {
+			return err
+		}
+		if m.rewrites {
+			if _, err := t.exec(putMeta, "min_reader", strconv.Itoa(m.number)); err != nil {
+				return err
+			}
+		}
+		have = m.number
+		if err := t.script("set generation", fmt.Sprintf("PRAGMA user_version=%d; PRAGMA application_id=%d", have, applicationID)); err != nil {
+			return err
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	for _, kv := range [][2]string{
+		{"checkpoint_format", strconv.Itoa(CheckpointFormat)},
+		{"min_reader", "1"},
+		{"created_at", strconv.FormatInt(t.now, 10)},
+	} {
+		if _, err := t.exec(putMeta, kv[0], kv[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meta reads one fact about the file; absent is empty.
+func meta(q *query, key string) (string, error) {
+	var v string
+	err := q.row(readMeta, []any{key}, &v)
+	if noRows(err) {
+		return "", nil
+	}
+	return v, err
+}

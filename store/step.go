@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// StepCommit is one step, whole: everything in it is durable together or not at all.
+type StepCommit struct {
+	Step     int    // one more than the last committed step
+	Decision string // what was decided, joined with "; "
+	// Result is the step's outcome as people read it. Empty means the texts of
+	// the step's observations, one after the other, which is not stored twice.
+	Result   string
+	Prompt   string // the user half of the request that was sent
+	ToolCall string // each call as name:arguments, joined with " | "; for people and the stall signature only
+	Tokens   int64  // the step's draw on the budget: its completion and what a fold on it cost
+	Changed  bool   // whether the step changed a file
+	// Turn is what the model said and asked for; nil when it was never asked.
+	// Its Step is taken from the commit.
+	Turn *trace.AssistantTurn
+	// Observations are the step's own and any that waited for a commit, in the
+	// order in which the model will see them.
+	Observations []trace.Observation
+	// Reported is what the provider counted for the step's request; zero when it
+	// said nothing. It is written to the step's last assembled row.
+	Reported int64
+	// Draw records the draw on a tree's shared budget; nil for a run of its own.
+	Draw *Draw
+	// Folded names the children whose reports are among the observations.
+	Folded []trace.RunID
+	// Performed names approvals whose act this step carried out.
+	Performed []trace.RequestID
+	// Finish ends the run in the same transaction, when the outcome is known.
+	Finish *Finish
+}
+
+// Draw is a step's draw on the budget of its tree.
+type Draw struct {
+	Remaining *int64 // of the ceiling, after the draw; nil when there is none
+}
+
+var (
+	insertStep = statement{"insert step", `INSERT INTO steps
+		(run_id, step, drive_id, decision, result, prompt, tool_call, tokens, changed, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	insertStepTurn = statement{"insert step turn", `INSERT INTO step_turns (run_id, step, text, calls, carry) VALUES (?, ?, ?, ?, ?)`}
+	// advanceRun changes nothing when the step is not the next one; the sum
+	// stays at its bound instead of wrapping.
+	advanceRun = statement{"advance run", `UPDATE runs
+		SET last_step = ?1, spent_tokens = CASE WHEN spent_tokens > 9223372036854775807 - ?2 THEN 9223372036854775807 ELSE spent_tokens + ?2 END
+		WHERE id = ?3 AND last_step = ?1 - 1`}
+	nextSeq           = statement{"next seq", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
+	insertObservation = statement{"insert observation", `INSERT INTO ledger_observations
+		(run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	reportTokens = statement{"report tokens", `UPDATE context_events SET reported_tokens = ?
+		WHERE id = (SELECT max(id) FROM context_events WHERE run_id = ? AND step = ? AND kind = 'assembled')`}
+	foldReport    = statement{"fold report", `UPDATE spawns SET folded_step = ? WHERE child_run_id = ? AND parent_run_id = ? AND folded_step IS NULL`}
+	markPerformed = statement{"mark performed", `UPDATE pending_approvals SET performed_at = ? WHERE id = ? AND run_id = ? AND performed_at IS NULL`}
+)
+
+// CommitStep makes a step durable. Nothing else says that a step is done. It
+// checks the lease, writes the step, the model's turn, the observations, the
+// draw, the counters and the evidence recorded so far, renews the lease and,
+// when Finish is set, ends the run: all in one transaction. The cancellation of
+// ctx does not stop it; it gives up after the busy timeout and ten seconds. A
+// drive that lost its run gets a ConflictError and has written nothing.
+func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
+	if err := d.open(); err != nil {
+		return err
+	}
+	var lostHead error
+	err := d.buf.carry(func() error {
+		return s.writeSurely(ctx, "commit step", func(t *txn) error {
+			if err := d.lease.renew(t); err != nil {
+				return err
+			}
+			if err := d.buf.join(t); err != nil {
+				return err
+			}
+			if err := s.commitStep(t, d, c); err != nil {
+				return err
+			}
+			if c.Finish == nil {
+				return nil
+			}
+			var err error
+			lostHead, err = s.finish(t, d, *c.Finish)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.Finish != nil {
+		d.shut()
+	}
+	return lostHead
+}
+
+func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
+	own := make([]string, 0, len(c.Observations))
+	for _, o := range c.Observations {
+		if o.Step == c.Step {
+			own = append(own, o.Text)
+		}
+	}
+	var result any
+	if c.Result != "" && c.Result != strings.Join(own, "\n") {
+		result = cleanText(c.Result)
+	}
+	if !s.opt.promptTrace {
+		c.Prompt = ""
+	}
+	c.Tokens = max(0, c.Tokens)
+	if _, err := t.exec(insertStep, d.RunID, c.Step, d.ID, cleanText(c.Decision), result, cleanText(c.Prompt), cleanText(c.ToolCall),
+		c.Tokens, boolInt(c.Changed), t.now); err != nil {
+		return err
+	}
+	if c.Turn != nil {
+		if err := putStepTurn(t, d.RunID, c.Step, c.Turn); err != nil {
+			return err
+		}
+	}
+	if err := appendObservations(t, d.RunID, c.Observations); err != nil {
+		return err
+	}
+	n, err := t.exec(advanceRun, c.Step, c.Tokens, d.RunID)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return &Error{Kind: KindConstraint, Op: "commit step", Err: fmt.Errorf("step %d of run %d is not the next one", c.Step, d.RunID)}
+	}
+	if c.Reported > 0 {
+		if _, err := t.exec(reportTokens, c.Reported, d.RunID, c.Step); err != nil {
+			return err
+		}
+	}
+	if c.Draw != nil {
+		draw := AgentEvent{Step: c.Step, Kind: "budget_draw", Tokens: &c.Tokens, Remaining: c.Draw.Remaining}
+		if err := draw.insert(t, d.RunID); err != nil {
+			return err
+		}
+	}
+	for _, child := range c.Folded {
+		if _, err := t.exec(foldReport, c.Step, child, d.RunID); err != nil {
+			return err
+		}
+	}
+	for _, id := range c.Performed {
+		if _, err := t.exec(markPerformed, t.now, id, d.RunID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putStepTurn(t *txn, run trace.RunID, step int, turn *trace.AssistantTurn) error {
+	calls, err := json.Marshal(turn.Calls)
+	if err != nil {
+		return &Error{Kind: KindInvalid, Op: "commit step", Err: fmt.Errorf("the calls of step %d cannot be stored: %w", step, err)}
+	}
+	if turn.Calls == nil {
+		calls = []byte("[]")
+	}
+	_, err = t.exec(insertStepTurn, run, step, cleanText(turn.Text), cleanText(string(calls)), rawJSON(turn.Carry))
+	return err
+}
+
+// appendObservations adds to the end of a run's ledger.
+func appendObservations(t *txn, run trace.RunID, obs []trace.Observation) error {
+	if len(obs) == 0 {
+		return nil
+	}
+	var seq int64
+	if err := t.row(nextSeq, []any{run}, &seq); err != nil {
+		return err
+	}
+	for i, o := range obs {
+		if !o.Kind.Known() {
+			return &Error{Kind: KindInvalid, Op: "append observation", Err: fmt.Errorf("observation %d has the unknown kind %q", i, o.Kind)}
+		}
+		if _, err := t.exec(insertObservation, run, seq+int64(i), o.Step, string(o.Kind), null(o.Target), null(o.CallID), cleanText(o.Text),
+			nullID(o.First), nullID(o.Count), null(o.Digest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendObservations adds to a run's ledger outside a step: what an operator
+// steered while nothing was committed, a conversation's seed, a late report of
+// a child. What a step saw belongs into its commit.
+func (s *Store) AppendObservations(ctx context.Context, d *Drive, obs ...trace.Observation) error {
+	return d.writeAhead(ctx, "append observations", func(t *txn) error { return appendObservations(t, d.RunID, obs) })
+}
+
+// StepRow is one committed step.
+type StepRow struct {
+	Step     int
+	DriveID  trace.DriveID
+	Decision string
+	Result   string
+	Prompt   string
+	ToolCall string
+	Tokens   int64
+	Changed  bool
+	At       time.Time
+}
+
+func intOf(v int64) int {
+	return int(max(math.MinInt, min(math.MaxInt, v)))
+}

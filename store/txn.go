@@ -1,0 +1,399 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A statement is one SQL text with the name under which tests make it fail.
+// Statements live in the file of their subject.
+type statement struct{ name, sql string }
+
+// A scanner is one row.
+type scanner interface{ Scan(dest ...any) error }
+
+// A query runs statements on one connection or on the pool of readers. It has
+// only methods that read.
+type query struct {
+	ctx     context.Context
+	prepare func(statement) (*sql.Stmt, error)
+	fail    func(string) error
+}
+
+func (q *query) point(name string) error {
+	if q.fail == nil {
+		return nil
+	}
+	return q.fail(name)
+}
+
+// row reads one row; sql.ErrNoRows means that there is none.
+func (q *query) row(st statement, args []any, dest ...any) error {
+	if err := q.point(st.name); err != nil {
+		return err
+	}
+	ps, err := q.prepare(st)
+	if err != nil {
+		return fmt.Errorf("%s: %w", st.name, err)
+	}
+	if err := ps.QueryRowContext(q.ctx, args...).Scan(dest...); err != nil {
+		return fmt.Errorf("%s: %w", st.name, err)
+	}
+	return nil
+}
+
+// each hands every row to fn.
+func (q *query) each(st statement, args []any, fn func(scanner) error) (err error) {
+	if err := q.point(st.name); err != nil {
+		return err
+	}
+	ps, err := q.prepare(st)
+	if err != nil {
+		return fmt.Errorf("%s: %w", st.name, err)
+	}
+	rows, err := ps.QueryContext(q.ctx, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", st.name, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", st.name, err)
+	}
+	return nil
+}
+
+// list collects every row.
+func list[T any](q *query, st statement, args []any, scan func(scanner) (T, error)) ([]T, error) {
+	var out []T
+	err := q.each(st, args, func(r scanner) error {
+		v, err := scan(r)
+		if err != nil {
+			return err
+		}
+		out = append(out, v)
+		return nil
+	})
+	return out, err
+}
+
+// A txn is a write transaction: the only type that can change the file. Helpers
+// take a txn and never a *Store, so that nobody can ask for the writer twice.
+type txn struct {
+	query
+	conn *sql.Conn
+	now  int64 // one stamp for everything in the transaction
+}
+
+// script runs several statements at once, unprepared.
+func (t *txn) script(name, text string) error {
+	if err := t.point(name); err != nil {
+		return err
+	}
+	if _, err := t.conn.ExecContext(t.ctx, text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (t *txn) exec(st statement, args ...any) (int64, error) {
+	if err := t.point(st.name); err != nil {
+		return 0, err
+	}
+	ps, err := t.prepare(st)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", st.name, err)
+	}
+	res, err := ps.ExecContext(t.ctx, args...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", st.name, err)
+	}
+	return res.RowsAffected()
+}
+
+// insert runs a statement that returns the id of its row.
+func (t *txn) insert(st statement, args ...any) (id int64, err error) {
+	err = t.row(st, args, &id)
+	return id, err
+}
+
+// A writer is the one connection that changes the file.
+type writer struct {
+	db   *sql.DB
+	turn chan struct{} // holds one token: whoever takes it has the connection
+
+	// Guarded by the token.
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+	sync  Synchronous
+}
+
+func newWriter(db *sql.DB, sync Synchronous) *writer {
+	w := &writer{db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, sync: sync}
+	w.turn <- struct{}{}
+	return w
+}
+
+func (w *writer) take(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-w.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) give() { w.turn <- struct{}{} }
+
+// connect returns the connection, making it when there is none.
+func (w *writer) connect(ctx context.Context) (*sql.Conn, error) {
+	if w.conn != nil {
+		return w.conn, nil
+	}
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.conn, w.stmts = conn, map[string]*sql.Stmt{}
+	return conn, nil
+}
+
+// drop forgets a connection that cannot be trusted any more.
+func (w *writer) drop() {
+	for _, st := range w.stmts {
+		_ = st.Close()
+	}
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	w.conn, w.stmts = nil, map[string]*sql.Stmt{}
+}
+
+func (w *writer) prepare(ctx context.Context) func(statement) (*sql.Stmt, error) {
+	return func(st statement) (*sql.Stmt, error) {
+		if ps := w.stmts[st.sql]; ps != nil {
+			return ps, nil
+		}
+		ps, err := w.conn.PrepareContext(ctx, st.sql)
+		if err != nil {
+			return nil, err
+		}
+		w.stmts[st.sql] = ps
+		return ps, nil
+	}
+}
+
+var (
+	beginImmediate  = statement{"begin", `BEGIN IMMEDIATE`}
+	commitNow       = statement{"commit", `COMMIT`}
+	rollbackNow     = statement{"rollback", `ROLLBACK`}
+	synchronousFull = statement{"synchronous full", `PRAGMA synchronous=FULL`}
+	synchronousNorm = statement{"synchronous normal", `PRAGMA synchronous=NORMAL`}
+)
+
+// write runs fn in one immediate transaction. A busy file is waited for until
+// the busy timeout has passed; any other failure rolls back and is returned.
+func (s *Store) write(ctx context.Context, op string, fn func(*txn) error) error {
+	return s.writeSync(ctx, op, s.opt.sync, fn)
+}
+
+// writeSurely is write for what must not be given up because a run was
+// cancelled: its context outlives the caller's by a stated time.
+func (s *Store) writeSurely(ctx context.Context, op string, fn func(*txn) error) error {
+	return s.writeSurelySync(ctx, op, s.opt.sync, fn)
+}
+
+func (s *Store) writeSurelySync(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opt.busyTimeout+commitGrace)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		err := s.writeSync(ctx, op, sync, fn)
+		var se *Error
+		if err == nil || !errors.As(err, &se) || !se.Retryable() {
+			return err
+		}
+		if pause(ctx, time.Duration(min(attempt+1, 10))*10*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) writeSync(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) error {
+	if s.opt.readOnly {
+		return &Error{Kind: KindReadOnly, Op: op, Err: errors.New("the store was opened for reading")}
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.w.take(ctx); err != nil {
+		return classify(ctx, op, err)
+	}
+	defer s.w.give()
+	return classify(ctx, op, s.transact(ctx, sync, fn))
+}
+
+func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := s.w.connect(ctx); err != nil {
+		return err
+	}
+	prepare := s.w.prepare(ctx)
+	run := func(ctx context.Context, st statement) error {
+		ps, err := prepare(st)
+		if err != nil {
+			return err
+		}
+		_, err = ps.ExecContext(ctx)
+		return err
+	}
+	if s.w.sync != sync {
+		st := synchronousFull
+		if sync == SyncNormal {
+			st = synchronousNorm
+		}
+		if err := run(ctx, st); err != nil {
+			return err
+		}
+		s.w.sync = sync
+	}
+	if err := run(ctx, beginImmediate); err != nil {
+		return err
+	}
+	open := true
+	defer func() {
+		if !open {
+			return
+		}
+		// Also on a panic of fn: the connection must not stay in a transaction.
+		if rerr := run(context.WithoutCancel(ctx), rollbackNow); rerr != nil {
+			s.w.drop()
+			s.w.sync = s.opt.sync
+		}
+	}()
+	t := &txn{query: query{ctx: ctx, prepare: prepare, fail: s.opt.fail}, conn: s.w.conn, now: s.stamp()}
+	if err := fn(t); err != nil {
+		return err
+	}
+	if err := t.point("commit"); err != nil {
+		return err
+	}
+	if err := run(ctx, commitNow); err != nil {
+		return err
+	}
+	open = false
+	return t.point("committed")
+}
+
+// read runs fn against the last committed state. Each statement sees its own
+// snapshot; use snapshot for several that must agree.
+func (s *Store) read(ctx context.Context, op string, fn func(*query) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if s.r == nil {
+		return s.readThroughWriter(ctx, op, fn)
+	}
+	q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) { return s.r.prepare(ctx, st) }}
+	return classify(ctx, op, fn(q))
+}
+
+// snapshot is read with one state for all statements of fn.
+func (s *Store) snapshot(ctx context.Context, op string, fn func(*query) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if s.r == nil {
+		return s.readThroughWriter(ctx, op, fn)
+	}
+	return classify(ctx, op, func() (err error) {
+		tx, err := s.r.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
+				err = errors.Join(err, rerr)
+			}
+		}()
+		q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) {
+			ps, err := s.r.prepare(ctx, st)
+			if err != nil {
+				return nil, err
+			}
+			return tx.StmtContext(ctx, ps), nil
+		}}
+		return fn(q)
+	}())
+}
+
+// readThroughWriter serves an in-memory store, whose one connection is all
+// there is.
+func (s *Store) readThroughWriter(ctx context.Context, op string, fn func(*query) error) error {
+	if err := s.w.take(ctx); err != nil {
+		return classify(ctx, op, err)
+	}
+	defer s.w.give()
+	if _, err := s.w.connect(ctx); err != nil {
+		return classify(ctx, op, err)
+	}
+	return classify(ctx, op, fn(&query{ctx: ctx, prepare: s.w.prepare(ctx), fail: s.opt.fail}))
+}
+
+// readers is the pool of connections that only read.
+type readers struct {
+	db *sql.DB
+
+	mu    sync.Mutex
+	stmts map[string]*sql.Stmt
+}
+
+func (r *readers) prepare(ctx context.Context, st statement) (*sql.Stmt, error) {
+	r.mu.Lock()
+	ps := r.stmts[st.sql]
+	r.mu.Unlock()
+	if ps != nil {
+		return ps, nil
+	}
+	ps, err := r.db.PrepareContext(ctx, st.sql)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.stmts[st.sql]; other != nil {
+		_ = ps.Close()
+		return other, nil
+	}
+	r.stmts[st.sql] = ps
+	return ps, nil
+}
