@@ -77,7 +77,7 @@ func (p Policy) judgePattern(act Act, pattern string) Verdict {
 	case Net:
 		if _, ok := HostTarget(pattern); !ok { // a wildcard is no host
 			host, _ := splitTarget(canonicalHostPattern(pattern))
-			return p.decide(Net, func(r *rule) bool {
+			return p.decide(Net, func(r *rule, _ bool) bool {
 				return match(r.toks, pattern, false) || r.Effect != Allow &&
 					(match(r.toks, canonicalHostPattern(pattern), false) || match(r.toks, host, false))
 			})

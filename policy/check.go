@@ -9,7 +9,7 @@ type Need struct {
 	// Target is what the act is done to: a path relative to the workspace root with
 	// "/" between its parts and "" for the root; the name of a tool, a server or a
 	// program; a host:port as [NetTarget] or [HostTarget] returns it. With Argv it is
-	// what people are shown, and may be empty.
+	// what people are shown, and decides nothing.
 	Target string
 
 	// Argv is the command line of an exec, as it will be started. It decides as a
@@ -51,7 +51,9 @@ const (
 // within one effect in the order of layers and rules. The first match decides, and
 // without a match the default does. How specific a pattern is never matters.
 //
-// A deny or ask rule matches generously, an allow rule by the letter:
+// A deny or ask rule matches generously, an allow rule by the letter. What a target
+// resolves to, and other spellings of a command, never turn a default that denies
+// into an ask:
 //
 //   - Paths. A deny or ask rule also matches by the last part of the path, and covers
 //     everything below a directory that it matches. An allow rule must match the
@@ -97,18 +99,44 @@ func (p Policy) checkOn(n Need, on platform) Verdict {
 	return Verdict{Effect: Deny}
 }
 
-// decide is the one place where rules are put in order.
-func (p Policy) decide(act Act, covers func(*rule) bool) Verdict {
-	for _, effect := range [...]Effect{Deny, Ask, Allow} {
-		for i := range p.layers {
-			layer := &p.layers[i]
-			for j := range layer.rules {
-				r := &layer.rules[j]
-				if r.Effect == effect && r.Act == act && covers(r) {
-					return Verdict{Effect: effect, Rule: r.Pattern, Layer: layer.name, Matched: true}
-				}
+// decide is the one place where rules are put in order. covers reports whether a rule
+// matches: as the target stands, or, with known, also by what else is known about it.
+// Denies and asks look at all that is known, allows never do.
+//
+// An ask is stricter than an allow and looser than a default that denies. It tightens
+// by everything that is known, and opens only for the target as it stands, and never
+// from a layer that was added to narrow.
+func (p Policy) decide(act Act, covers func(r *rule, known bool) bool) Verdict {
+	if v, ok := p.first(act, Deny, func(_ *layer, r *rule) bool { return covers(r, true) }); ok {
+		return v
+	}
+	ask, asked := p.first(act, Ask, func(_ *layer, r *rule) bool { return covers(r, true) })
+	if asked && p.defaults.Of(act) != Deny {
+		return ask
+	}
+	if asked {
+		if v, ok := p.first(act, Ask, func(l *layer, r *rule) bool { return !l.narrows && covers(r, false) }); ok {
+			return v
+		}
+	}
+	if v, ok := p.first(act, Allow, func(_ *layer, r *rule) bool { return covers(r, false) }); ok {
+		if asked {
+			return ask
+		}
+		return v
+	}
+	return Verdict{Effect: p.defaults.Of(act)}
+}
+
+// first finds the first rule of one effect, in the order of layers and rules.
+func (p Policy) first(act Act, effect Effect, covers func(*layer, *rule) bool) (Verdict, bool) {
+	for i := range p.layers {
+		l := &p.layers[i]
+		for j := range l.rules {
+			if r := &l.rules[j]; r.Effect == effect && r.Act == act && covers(l, r) {
+				return Verdict{Effect: effect, Rule: r.Pattern, Layer: l.name, Matched: true}, true
 			}
 		}
 	}
-	return Verdict{Effect: p.defaults.Of(act)}
+	return Verdict{}, false
 }

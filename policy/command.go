@@ -1,6 +1,25 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
+
+// commandSpellings is how many ways of writing one command refusing rules are tested
+// on: as asked, without empty arguments, as resolved, and on Windows the first and the
+// resolved one without the extension.
+const commandSpellings = 5
+
+// spelling is one way of writing a command.
+type spelling struct {
+	program string
+	args    []string
+	compact bool // empty arguments leave no space behind
+}
+
+// span is a part of the buffer in which the spellings are written out. Offsets and
+// not slices, because a slice of slices would move the buffer to the heap.
+type span struct{ from, to int }
 
 // checkExec decides a command line, or the name of a tool.
 //
@@ -8,60 +27,65 @@ import "strings"
 // only make it stricter, so allowing "go test*" is enough to run go test ./..., and
 // denying "git" covers /usr/bin/git status.
 func (p Policy) checkExec(n Need, on platform) Verdict {
-	var stack [2048]byte // longer lines are assembled on the heap
-	argv := n.Argv
-	buf := stack[:0]
-	var line []byte
-	program := n.Target
-	if len(argv) > 0 {
-		program = argv[0]
-		buf = appendLine(buf, program, argv[1:], false)
-	} else {
-		buf = append(buf, program...)
+	program, args := n.Target, n.Argv
+	if len(n.Argv) > 0 {
+		program, args = n.Argv[0], n.Argv[1:]
 	}
-	line = buf
+	var list [commandSpellings]spelling
+	spellings := spell(list[:0], n, program, args, on)
 
-	var room [20][]byte
-	forms := append(room[:0], line)
-	add := func(prog string, args []string, collapse bool) {
+	var stack [2048]byte // longer commands are written out on the heap
+	buf := stack[:0]
+	var spans [4 * commandSpellings]span
+	for i, s := range spellings {
 		start := len(buf)
-		buf = appendLine(buf, prog, args, collapse)
-		forms = appendProgramForms(forms, buf[start:], len(prog))
+		buf = appendLine(buf, s)
+		end := len(buf)
+		programEnd := start + len(s.program)
+		base := start + baseName(s.program)
+		spans[4*i] = span{start, end}
+		spans[4*i+1] = span{base, end}
+		spans[4*i+2] = span{start, programEnd}
+		spans[4*i+3] = span{base, programEnd}
 	}
-	forms = appendProgramForms(forms, line, len(program))
-	var args []string
-	if len(argv) > 0 {
-		args = argv[1:]
-		if n.Target != "" && n.Target != program {
-			add(n.Target, nil, false)
-		}
-	}
-	if hasEmpty(args) {
-		add(program, args, true)
-	}
-	if n.Resolved != "" && n.Resolved != program {
-		add(n.Resolved, args, hasEmpty(args))
-	}
-	if on.windows {
-		if short := trimExecutableSuffix(program); short != program {
-			add(short, args, hasEmpty(args))
-		}
-		if short := trimExecutableSuffix(n.Resolved); short != n.Resolved {
-			add(short, args, hasEmpty(args))
-		}
-	}
+	line := buf[spans[0].from:spans[0].to]
 	separator := strings.IndexAny(program, `/\`)
-	return p.decide(Exec, func(r *rule) bool {
+	return p.decide(Exec, func(r *rule, known bool) bool {
 		if r.Effect == Allow {
 			return r.reaches(separator) && match(r.toks, line, false)
 		}
-		for _, form := range forms {
-			if match(r.toks, form, true) {
+		if !known {
+			return match(r.toks, line, true)
+		}
+		for _, at := range spans[:4*len(spellings)] {
+			if match(r.toks, buf[at.from:at.to], true) {
 				return true
 			}
 		}
 		return false
 	})
+}
+
+// spell lists the spellings of a command, the one as asked first. It is the only one
+// that allow rules see.
+func spell(out []spelling, n Need, program string, args []string, on platform) []spelling {
+	gaps := slices.Contains(args, "")
+	out = append(out, spelling{program: program, args: args})
+	if gaps {
+		out = append(out, spelling{program, args, true})
+	}
+	if n.Resolved != "" && n.Resolved != program {
+		out = append(out, spelling{n.Resolved, args, gaps})
+	}
+	if on.windows {
+		if short := trimExecutableSuffix(program); short != program {
+			out = append(out, spelling{short, args, gaps})
+		}
+		if short := trimExecutableSuffix(n.Resolved); short != n.Resolved {
+			out = append(out, spelling{short, args, gaps})
+		}
+	}
+	return out
 }
 
 // reaches reports whether an allow rule may speak about a program whose first path
@@ -72,12 +96,12 @@ func (r *rule) reaches(separator int) bool {
 	return separator < 0 || r.head == 0 || r.head > separator
 }
 
-// appendLine joins a command line with single spaces and no quoting, as it is shown
-// and decided. With collapse, empty arguments leave no space behind.
-func appendLine(buf []byte, program string, args []string, collapse bool) []byte {
-	buf = append(buf, program...)
-	for _, a := range args {
-		if collapse && a == "" {
+// appendLine joins a command with single spaces and no quoting, as it is shown and
+// decided.
+func appendLine(buf []byte, s spelling) []byte {
+	buf = append(buf, s.program...)
+	for _, a := range s.args {
+		if s.compact && a == "" {
 			continue
 		}
 		buf = append(buf, ' ')
@@ -86,27 +110,9 @@ func appendLine(buf []byte, program string, args []string, collapse bool) []byte
 	return buf
 }
 
-// appendProgramForms adds what a deny or ask rule is tested on for one line: the
-// line, its program, and both with the program by base name. They are parts of the
-// line, so nothing is copied.
-func appendProgramForms(forms [][]byte, line []byte, program int) [][]byte {
-	base := 0
-	for i, c := range line[:program] {
-		if c == '/' || c == '\\' {
-			base = i + 1
-		}
-	}
-	return append(forms, line, line[:program], line[base:], line[base:program])
-}
-
-func hasEmpty(args []string) bool {
-	for _, a := range args {
-		if a == "" {
-			return true
-		}
-	}
-	return false
-}
+// baseName returns where the last part of a program's path begins, after a slash or,
+// on any system, a backslash.
+func baseName(program string) int { return strings.LastIndexAny(program, `/\`) + 1 }
 
 // trimExecutableSuffix removes one of the extensions that Windows adds by itself when
 // it looks for a program: its default PATHEXT, and the one of PowerShell scripts. The

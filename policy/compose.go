@@ -18,7 +18,8 @@ func (p Policy) Merge(q Policy) Policy {
 
 // Contain narrows p for a child: the layers of p stay, the deny and ask rules of the
 // child are added, its allow rules are dropped, and each default becomes the stricter
-// of the two. No verdict of the result is less strict than that of p.
+// of the two. An ask of the child turns an allow of p into an ask and opens nothing
+// that p denies. No verdict of the result is less strict than that of p.
 //
 // It is not an intersection: where p allows by a rule, a child that merely denies by
 // default changes nothing, because rules come before defaults. A child that is to
@@ -26,10 +27,11 @@ func (p Policy) Merge(q Policy) Policy {
 func (p Policy) Contain(child Policy) Policy {
 	p.layers = slices.Clip(p.layers)
 	for _, l := range child.layers {
-		kept := layer{name: l.name}
+		kept := layer{name: l.name, narrows: l.narrows}
 		for _, r := range l.rules {
 			if r.Effect != Allow {
 				kept.rules = append(kept.rules, r)
+				kept.narrows = kept.narrows || r.Effect == Ask
 			}
 		}
 		if len(kept.rules) > 0 {
@@ -133,7 +135,7 @@ func RuleFor(n Need, effect Effect) (Rule, bool) {
 		text = cleanPath(text, thisHost().windows)
 	case Exec:
 		if len(n.Argv) > 0 {
-			text = string(appendLine(nil, n.Argv[0], n.Argv[1:], false))
+			text = strings.Join(n.Argv, " ")
 		}
 	case Net:
 		host, ok := HostTarget(text)

@@ -27,11 +27,11 @@ func (p Policy) checkNet(n Need) Verdict {
 			addressPort = address + ":" + port
 		}
 	}
-	return p.decide(Net, func(r *rule) bool {
+	return p.decide(Net, func(r *rule, known bool) bool {
 		if match(r.toks, target, false) || match(r.toks, host, false) {
 			return true
 		}
-		return r.Effect != Allow && address != "" &&
+		return known && address != "" &&
 			(match(r.toks, address, false) || match(r.toks, addressPort, false))
 	})
 }

@@ -13,7 +13,8 @@ import (
 //	{"layers":[{"name":…,"rules":[{"act":…,"effect":…,"pattern":…}]}],
 //	 "defaults":{"read":…,"write":…,"exec":…,"net":…}}
 //
-// A policy that does not validate is an error: its faults would be lost.
+// A layer that [Policy.Contain] took from a child may have "narrows":true besides. A
+// policy that does not validate is an error: its faults would be lost.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	}
 	for i, raw := range layers {
 		where := fmt.Sprintf("policy layer %d", i)
-		fields, err := object(raw, where, "name", "rules")
+		fields, err := object(raw, where, "name", "rules", "narrows?")
 		if err != nil {
 			return err
 		}
@@ -62,6 +63,11 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 			}
 		}
 		out = out.push(name).add(rules)
+		if narrows, ok := fields["narrows"]; ok {
+			if err := json.Unmarshal(narrows, &out.layers[i].narrows); err != nil {
+				return fmt.Errorf("%s narrows: want a boolean, found %s", where, found(narrows))
+			}
+		}
 	}
 	*p = out
 	return nil

@@ -25,11 +25,11 @@ func (p Policy) checkPath(n Need, on platform) Verdict {
 		f.foldedBare = foldPath(f.bare)
 		f.fold = true
 	}
-	return p.decide(n.Act, func(r *rule) bool {
+	return p.decide(n.Act, func(r *rule, known bool) bool {
 		if r.Effect == Allow {
 			return match(r.toks, f.target, false)
 		}
-		return f.refusedBy(r)
+		return coversPath(r.toks, f.target, false, true) || known && f.knownTo(r)
 	})
 }
 
@@ -43,9 +43,9 @@ type pathForms struct {
 	folded, foldedResolved, foldedBare string
 }
 
-func (f *pathForms) refusedBy(r *rule) bool {
-	if coversPath(r.toks, f.target, false, true) ||
-		f.bare != "" && coversPath(r.toks, f.bare, false, true) ||
+// knownTo tests a deny or ask rule on all but the target itself.
+func (f *pathForms) knownTo(r *rule) bool {
+	if f.bare != "" && coversPath(r.toks, f.bare, false, true) ||
 		f.resolved != "" && coversPath(r.toks, f.resolved, false, false) {
 		return true
 	}

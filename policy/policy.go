@@ -22,8 +22,9 @@ type Policy struct {
 }
 
 type layer struct {
-	name  string
-	rules []rule
+	name    string
+	rules   []rule
+	narrows bool // its asks never open what a default denies
 }
 
 // rule is a Rule with its pattern made ready to match.
@@ -51,13 +52,13 @@ func (p Policy) Layer(name string) Policy {
 }
 
 // With appends rules to the last layer. If there is none, or it is one of the
-// harness's own, the rules go into a new layer named "policy". An unknown act or
+// harness's own or of a child, the rules go into a new layer named "policy". An unknown act or
 // effect is a fault that Validate reports.
 func (p Policy) With(rules ...Rule) Policy {
 	if len(rules) == 0 {
 		return p
 	}
-	if n := len(p.layers); n == 0 || ReservedLayer(p.layers[n-1].name) {
+	if n := len(p.layers); n == 0 || ReservedLayer(p.layers[n-1].name) || p.layers[n-1].narrows {
 		p = p.push("policy")
 	}
 	return p.add(rules)
@@ -92,7 +93,8 @@ func (p Policy) DenyWrite(globs ...string) Policy { return p.With(rulesOf(Write,
 func (p Policy) AllowExec(globs ...string) Policy { return p.With(rulesOf(Exec, Allow, globs)...) }
 
 // AskExec puts the commands that match to the approver. A pattern may name a program
-// ("git", whatever its path and arguments) or a command line ("git push*").
+// ("git", whatever its path and arguments) or a command line ("git push*"). Where the
+// default denies, only a pattern for the line opens it to asking.
 func (p Policy) AskExec(globs ...string) Policy { return p.With(rulesOf(Exec, Ask, globs)...) }
 
 // DenyExec forbids the commands that match, by program or by command line as AskExec.
@@ -139,7 +141,7 @@ func (p Policy) Defaults() Defaults {
 func (p Policy) Layers() []Layer {
 	out := make([]Layer, len(p.layers))
 	for i, l := range p.layers {
-		out[i] = Layer{Name: l.name, Rules: make([]Rule, len(l.rules))}
+		out[i] = Layer{Name: l.name, Rules: make([]Rule, len(l.rules)), Narrows: l.narrows}
 		for j, r := range l.rules {
 			out[i].Rules[j] = r.Rule
 		}
@@ -173,7 +175,7 @@ func (p Policy) Equal(q Policy) bool {
 		return false
 	}
 	return slices.EqualFunc(p.layers, q.layers, func(a, b layer) bool {
-		return a.name == b.name && slices.EqualFunc(a.rules, b.rules, func(x, y rule) bool { return x.Rule == y.Rule })
+		return a.name == b.name && a.narrows == b.narrows && slices.EqualFunc(a.rules, b.rules, func(x, y rule) bool { return x.Rule == y.Rule })
 	})
 }
 

@@ -90,6 +90,10 @@ type Rule struct {
 type Layer struct {
 	Name  string `json:"name"`
 	Rules []Rule `json:"rules"`
+
+	// Narrows marks a layer that [Policy.Contain] took from a child: its ask rules turn
+	// an allow into an ask, and leave alone what a default denies.
+	Narrows bool `json:"narrows,omitempty"`
 }
 
 // Defaults decide a target that no rule matched. The zero Defaults deny everything.
