@@ -48,13 +48,6 @@ func newArena(t *testing.T) arena {
 	return a
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // outside is everything that can be seen in the forbidden place.
 func (a arena) outside(t *testing.T) string {
 	t.Helper()

@@ -6,11 +6,9 @@ func fixture(args []string) (code int, done bool) {
 	if len(args) < 2 {
 		return 0, false
 	}
-	f, ok := fixtures[args[1]]
+	f, ok := fixtures()[args[1]]
 	if !ok {
 		return 0, false
 	}
 	return f(args[2:]), true
 }
-
-var fixtures = map[string]func(args []string) int{}

@@ -20,6 +20,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	if err != nil {
 		return nil, &Error{Kind: ErrApparatus, Op: "build boundary", Program: s.argv[0], Rung: s.rung, Err: err}
 	}
+	files := onlyThese(s.files)
 	started := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
 	go onScratchThread(r.spoils(), func() {
@@ -32,7 +33,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 		proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
 			Dir:   s.dir,
 			Env:   s.env,
-			Files: s.files,
+			Files: files,
 			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 		})
 		r.close()

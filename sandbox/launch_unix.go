@@ -15,7 +15,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
 		Dir:   s.dir,
 		Env:   s.env,
-		Files: s.files,
+		Files: onlyThese(s.files),
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func TestEverythingAgainAsAnOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Skip("setpriv is not on this machine")
 	}
-	base, err := os.MkdirTemp("", "harness-user-")
+	base, err := os.MkdirTemp("", "hu-")
 	if err != nil {
 		t.Fatal(err)
 	}

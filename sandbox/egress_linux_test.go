@@ -1,0 +1,252 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialFixture tries one way out and prints "out" when it got there.
+func dialFixture(args []string) int {
+	how, port := args[0], 0
+	if len(args) > 1 {
+		port, _ = strconv.Atoi(args[1])
+	}
+	to := &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
+	if err := ways[how](to, args); err != nil {
+		fmt.Println(how, err)
+		return 1
+	}
+	fmt.Println("out")
+	return 0
+}
+
+var ways = map[string]func(to *unix.SockaddrInet4, args []string) error{
+	"tcp": func(to *unix.SockaddrInet4, _ []string) error { return connectWith(unix.SOCK_STREAM, 0, to) },
+	"mptcp": func(to *unix.SockaddrInet4, _ []string) error {
+		return connectWith(unix.SOCK_STREAM, unix.IPPROTO_MPTCP, to)
+	},
+	"sctp": func(to *unix.SockaddrInet4, _ []string) error {
+		return connectWith(unix.SOCK_STREAM, unix.IPPROTO_SCTP, to)
+	},
+	"raw": func(to *unix.SockaddrInet4, _ []string) error {
+		return connectWith(unix.SOCK_RAW, unix.IPPROTO_ICMP, to)
+	},
+	"ping": func(to *unix.SockaddrInet4, _ []string) error {
+		return connectWith(unix.SOCK_DGRAM, unix.IPPROTO_ICMP, to)
+	},
+	"udp": func(to *unix.SockaddrInet4, _ []string) error { return sendWith(unix.SOCK_DGRAM, 0, to) },
+	"fast": func(to *unix.SockaddrInet4, _ []string) error {
+		return sendWith(unix.SOCK_STREAM, unix.MSG_FASTOPEN, to)
+	},
+	"packet": func(to *unix.SockaddrInet4, _ []string) error {
+		_, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+		return err
+	},
+	"vsock": func(to *unix.SockaddrInet4, _ []string) error {
+		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
+		return err
+	},
+	"ring": func(*unix.SockaddrInet4, []string) error {
+		_, _, e := unix.RawSyscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
+		if e == unix.EFAULT || e == unix.EINVAL {
+			return nil // the kernel looked at it: the call is there
+		}
+		return e
+	},
+	"bind": func(*unix.SockaddrInet4, []string) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	},
+	"listen": func(*unix.SockaddrInet4, []string) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Listen(fd, 1) // binds by itself when nobody has
+	},
+	"abstract": func(_ *unix.SockaddrInet4, args []string) error {
+		return connectUnix("@" + args[2])
+	},
+	"unix": func(_ *unix.SockaddrInet4, args []string) error { return connectUnix(args[2]) },
+	"own-unix": func(*unix.SockaddrInet4, []string) error {
+		l, err := net.Listen("unix", "own.sock")
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return connectUnix("own.sock")
+	},
+}
+
+func connectUnix(name string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+}
+
+func connectWith(kind, proto int, to *unix.SockaddrInet4) error {
+	fd, err := unix.Socket(unix.AF_INET, kind, proto)
+	if err != nil {
+		return err
+	}
+	return unix.Connect(fd, to)
+}
+
+func sendWith(kind, flags int, to *unix.SockaddrInet4) error {
+	fd, err := unix.Socket(unix.AF_INET, kind, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fd, []byte("x"), flags, to)
+}
+
+// listener accepts and drops connections on the loopback address.
+func listener(t *testing.T, network, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l
+}
+
+func portOf(t *testing.T, l net.Listener) uint16 {
+	t.Helper()
+	ap, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ap.Port()
+}
+
+// self is this test binary at a path that a contained command can execute.
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+func TestEgress(t *testing.T) {
+	target := portOf(t, listener(t, "tcp4", "127.0.0.1:0"))
+	proxy := portOf(t, listener(t, "tcp4", "127.0.0.1:0"))
+	name := fmt.Sprintf("harness-test-%d", os.Getpid())
+	listener(t, "unix", "@"+name)
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxied := Egress{Proxy: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), proxy)}
+	everything := []string{"tcp", "mptcp", "sctp", "raw", "ping", "udp", "fast", "packet", "vsock", "ring", "abstract"}
+	for _, tc := range []struct {
+		name   string
+		egress Egress
+		how    []string
+		port   uint16
+		out    bool
+	}{
+		{"denied", Egress{}, append([]string{"bind", "listen"}, everything...), target, false},
+		{"proxied, past the proxy", proxied, append([]string{"bind"}, everything...), target, false},
+		{"proxied, other protocols to the proxy's port", proxied, []string{"mptcp", "sctp", "udp", "raw", "fast"}, proxy, false},
+		{"proxied, to the proxy", proxied, []string{"tcp"}, proxy, true},
+		{"open", Egress{Open: true}, []string{"tcp", "udp", "abstract"}, target, true},
+		{"denied, a socket of its own", Egress{}, []string{"own-unix"}, 0, true},
+	} {
+		for _, rung := range rungs(t, Profile{Egress: tc.egress}) {
+			for _, how := range tc.how {
+				t.Run(fmt.Sprintf("%s/%s/%s", rung, tc.name, how), func(t *testing.T) {
+					if how == "abstract" && h.LandlockABI < 6 {
+						t.Skipf("Landlock %d does not know abstract sockets", h.LandlockABI)
+					}
+					r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "dial", how, fmt.Sprint(tc.port), name}},
+						forced(Profile{Workspace: realTempDir(t), Egress: tc.egress}, rung))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := r.Stdout.String() == "out\n"; got != tc.out {
+						t.Errorf("got out: %v, want %v: %s", got, tc.out, r.Text(0))
+					}
+				})
+			}
+		}
+	}
+}
+
+// The ways that are refused above exist on this host.
+func TestTheWaysOutWorkWithoutABoundary(t *testing.T) {
+	target := portOf(t, listener(t, "tcp4", "127.0.0.1:0"))
+	name := fmt.Sprintf("harness-test-open-%d", os.Getpid())
+	listener(t, "unix", "@"+name)
+	for how := range ways {
+		if how == "unix" {
+			continue // has a test of its own
+		}
+		t.Run(how, func(t *testing.T) {
+			r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "dial", how, fmt.Sprint(target), name}}, Profile{Workspace: t.TempDir(), Mode: FullAccess})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Stdout.String() != "out\n" {
+				t.Skipf("not to be had on this host: %s", r.Text(0))
+			}
+		})
+	}
+}
+
+func TestSocketsOfOtherProgramsAreReportedOrRefused(t *testing.T) {
+	dir, err := os.MkdirTemp("", "s") // the address of a socket has room for 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "engine.sock")
+	listener(t, "unix", sock)
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			p := forced(Profile{Workspace: realTempDir(t)}, rung)
+			r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "dial", "unix", "0", sock}}, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached := r.Stdout.String() == "out\n"
+			if reached && !r.Applied.LocalSockets {
+				t.Error("reached a socket outside the workspace, and the report says that it cannot")
+			}
+			if reached != strings.Contains(r.Applied.String(), "unix sockets of other programs can be reached") {
+				t.Errorf("reached: %v, told: %s", reached, r.Applied)
+			}
+			p.Require.Egress = true
+			_, err = Run(t.Context(), Cmd{Argv: []string{"true"}}, p)
+			if (err != nil) != r.Applied.LocalSockets {
+				t.Errorf("with egress required: %v, although local sockets can be reached: %v", err, r.Applied.LocalSockets)
+			}
+		})
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sandbox
+
+func fixtures() map[string]func(args []string) int { return nil }

@@ -1,0 +1,80 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Restricting a thread must never reach another one: not the main thread, not
+// one that the runtime makes later or takes back.
+func TestManyStartsLeaveTheHostAsItWas(t *testing.T) {
+	rungs(t, Profile{})
+	before, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var garbage sync.WaitGroup
+	garbage.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	ws := realTempDir(t)
+	var wg sync.WaitGroup
+	errs := make(chan error, 300)
+	for worker := range 20 {
+		wg.Go(func() {
+			for i := range 15 {
+				r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", "echo x > /harness-escape; true"}}, Profile{Workspace: ws})
+				if err != nil || !r.Success() || !r.Applied.Confined() {
+					errs <- fmt.Errorf("start %d of worker %d: %+v %v", i, worker, r, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	garbage.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	tasks, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if !strings.Contains(string(b), "NoNewPrivs:\t0") || !strings.Contains(string(b), "Seccomp:\t0") {
+			t.Errorf("a restricted thread lives on: %s", path)
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(ws), "host")
+	if err != nil {
+		t.Errorf("the host cannot write any more: %v", err)
+	} else {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+	if after, _ := os.Getwd(); after != before {
+		t.Errorf("working directory %q, was %q", after, before)
+	}
+	if _, err := os.Stat("/harness-escape"); err == nil {
+		t.Error("a command wrote to the root directory")
+	}
+}
