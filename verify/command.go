@@ -164,15 +164,14 @@ func start(ctx context.Context, env Env, p Phase, argv []string, program string)
 	}
 	run := append([]string{program}, argv[1:]...)
 	res, err := env.Run(ctx, sandbox.Cmd{Argv: run})
-	if err != nil {
-		return nil, fail(p, "start "+argv[0], err)
-	}
-	if res == nil {
-		return nil, fail(p, "start "+argv[0], errors.New("the sandbox gave neither a result nor an error"))
-	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		// Whatever the command did last, it was not left to finish.
-		return nil, fail(p, "wait for "+argv[0], context.Cause(ctx))
+		return nil, fail(p, "wait for "+argv[0], ended(ctx))
+	case err != nil:
+		return nil, fail(p, "start "+argv[0], err)
+	case res == nil:
+		return nil, fail(p, "start "+argv[0], errors.New("the sandbox gave neither a result nor an error"))
 	}
 	return res, nil
 }

@@ -139,7 +139,7 @@ func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, pro
 	defer os.RemoveAll(dir)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	err = errors.Join(
-		os.WriteFile(at("subject.rs"), append(source, "\npub fn "+probeItem+"() {}\n"...), 0o600),
+		os.WriteFile(at("subject.rs"), append(source, "\n#[doc(hidden)]\npub fn "+probeItem+"() {}\n"...), 0o600),
 		os.WriteFile(at("probe.rs"), []byte("#![no_std]\nextern crate subject;\npub use subject::"+probeItem+";\n"), 0o600),
 	)
 	if err != nil {

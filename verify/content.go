@@ -146,7 +146,7 @@ func streamContains(ctx context.Context, r io.Reader, needle []byte) (bool, erro
 	buf := make([]byte, 0, chunk+len(needle))
 	for read := 0; read <= MaxContentFile; {
 		if err := ctx.Err(); err != nil {
-			return false, context.Cause(ctx)
+			return false, ended(ctx)
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf, read = buf[:len(buf)+n], read+n
@@ -171,7 +171,7 @@ func streamEquals(ctx context.Context, r io.Reader, want []byte) (bool, error) {
 	buf := make([]byte, chunk)
 	for {
 		if err := ctx.Err(); err != nil {
-			return false, context.Cause(ctx)
+			return false, ended(ctx)
 		}
 		n, err := r.Read(buf)
 		if n > len(want) || !bytes.Equal(buf[:n], want[:n]) {

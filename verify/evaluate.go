@@ -92,7 +92,7 @@ func (v Verdict) Feedback() string {
 	head := fmt.Sprintf("The success criterion was checked and is not met (%s: %s).", v.Phase, v.Detail)
 	out := tail(v.Output, MaxFeedbackLines-2, MaxOutput-len([]rune(head))-40)
 	if out == "" {
-		return tail(head, MaxFeedbackLines, MaxOutput)
+		return bound(head, MaxOutput)
 	}
 	return head + "\nThe end of its output:\n" + out
 }
@@ -109,7 +109,7 @@ func Evaluate(ctx context.Context, c Criterion, env Env) (Verdict, error) {
 		return Verdict{Phase: c.Phase()}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Verdict{Phase: c.Phase()}, &GateError{c.Phase(), "begin", context.Cause(ctx)}
+		return Verdict{Phase: c.Phase()}, &GateError{c.Phase(), "begin", ended(ctx)}
 	}
 	v, err := c.evaluate(ctx, env)
 	if v.Phase == "" {
@@ -125,6 +125,14 @@ func Evaluate(ctx context.Context, c Criterion, env Env) (Verdict, error) {
 		err = &GateError{v.Phase, "evaluate", err}
 	}
 	return v, err
+}
+
+// ended is why ctx ended: its own error, and the cause where there is another.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
 }
 
 // fail is an error of phase p, in which doing was being done.

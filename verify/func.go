@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -60,7 +59,7 @@ func (c FuncCriterion) evaluate(ctx context.Context, env Env) (v Verdict, err er
 	}()
 	passed, why, err := c.judge(ctx, root.FS())
 	if err == nil && ctx.Err() != nil {
-		err = errors.Join(ctx.Err(), context.Cause(ctx))
+		err = ended(ctx)
 	}
 	if err != nil {
 		return Verdict{}, fail(PhaseFunc, c.name, err)

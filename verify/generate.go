@@ -29,8 +29,7 @@ type OutputSchemaProvider interface{ OutputSchema() json.RawMessage }
 //     any value.
 //   - A tag such as `schema:"description=Where it fails,enum=low|high"` adds to a
 //     member. Its keys are description, enum (values parted by |), minimum, maximum,
-//     minLength, maxLength, minItems and maxItems; a comma inside a value is written
-//     as "\\,".
+//     minLength, maxLength, minItems and maxItems; in a value, \\, is a comma.
 //
 // What has no shape in the subset is an *InvalidSchemaError that names the field:
 // maps, other interfaces, channels, functions, complex numbers, types that contain
@@ -143,7 +142,12 @@ func (g *generator) list(t reflect.Type, field string) (string, error) {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return `{"type":"string"}`, nil
 	}
+	if slices.Contains(g.open, t) {
+		return "", refuse(field, t.String()+" contains itself, and a schema here cannot refer to itself")
+	}
+	g.open = append(g.open, t)
 	item, err := g.of(t.Elem(), field+"[]")
+	g.open = g.open[:len(g.open)-1]
 	if err != nil {
 		return "", err
 	}
@@ -281,11 +285,14 @@ func (g *generator) member(f reflect.StructField, name, opts, field string) (mem
 		// encoding/json then writes a number or a boolean inside a string.
 		schema = `{"type":"string"}`
 	}
-	if schema, err = tagged(schema, f.Tag.Get("schema"), field); err != nil {
+	pointer := f.Type.Kind() == reflect.Pointer
+	if pointer {
+		m.required = false
+	}
+	if schema, err = tagged(schema, f.Tag.Get("schema"), field, pointer); err != nil {
 		return m, err
 	}
-	if f.Type.Kind() == reflect.Pointer {
-		m.required = false
+	if pointer {
 		schema = orNull(schema)
 	}
 	m.schema = schema
@@ -312,8 +319,9 @@ func dominant(all []member) []member {
 	return out
 }
 
-// tagged adds what a schema tag says to a member's schema.
-func tagged(schema, tag, field string) (string, error) {
+// tagged adds what a schema tag says to a member's schema. The values of a
+// nullable member include null.
+func tagged(schema, tag, field string, nullable bool) (string, error) {
 	if tag == "" {
 		return schema, nil
 	}
@@ -331,7 +339,7 @@ func tagged(schema, tag, field string) (string, error) {
 		case "description":
 			text = quoteJSON(value)
 		case "enum":
-			text = enumOf(schema, value)
+			text = enumOf(schema, value, nullable)
 		case "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems":
 			if v, _, err := readJSON(value); err != nil || v.kind != jsonNumber {
 				return "", refuse(field, fmt.Sprintf("schema tag: %s=%q is not a number", key, value))
@@ -352,7 +360,7 @@ func tagged(schema, tag, field string) (string, error) {
 }
 
 // enumOf writes the values of an enum tag in the type of the member.
-func enumOf(schema, value string) string {
+func enumOf(schema, value string, nullable bool) string {
 	var out []string
 	for v := range strings.SplitSeq(value, "|") {
 		if strings.HasPrefix(schema, `{"type":"string"`) {
@@ -361,6 +369,9 @@ func enumOf(schema, value string) string {
 			v = quoteJSON(v)
 		}
 		out = append(out, v)
+	}
+	if nullable {
+		out = append(out, "null")
 	}
 	return "[" + strings.Join(out, ",") + "]"
 }

@@ -207,7 +207,7 @@ func (c ProtectedCriterion) scan(ctx context.Context, dir string) (map[string]st
 	var total int64
 	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ended(ctx)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // it went while it was walked

@@ -132,7 +132,7 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	}
 	v := Verdict{Tokens: used.TotalTokens}
 	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+		err = ended(ctx)
 	}
 	if err != nil {
 		return v, fail(PhaseReview, "ask the reviewer", err)
