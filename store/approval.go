@@ -160,7 +160,8 @@ func (s *Store) MarkPerformed(ctx context.Context, d *Drive, id trace.RequestID,
 		if first = n == 1; !first {
 			return nil
 		}
-		return appendObservations(t, d.RunID, obs)
+		_, err = appendObservations(t, d.RunID, obs)
+		return err
 	})
 	return first, err
 }

@@ -91,19 +91,24 @@ func (d *Drive) Context(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Release ends the drive without an outcome: what it recorded is flushed, the
-// run stays running and resumable, and the lease is free at once. After Finish,
-// and when called twice, it does nothing. It ignores the cancellation of ctx.
+// run stays running and resumable, and the lease is free at once. After
+// FinishRun it only flushes what was recorded since. It ignores the cancellation
+// of ctx and may be called twice.
 func (d *Drive) Release(ctx context.Context) error {
 	if d.owns {
 		d.mu.Lock()
 		closed := d.closed
 		d.mu.Unlock()
-		if closed {
-			return nil
+		if !closed {
+			return d.lease.release(ctx)
 		}
-		return d.lease.release(ctx)
 	}
-	return d.end(ctx)
+	if err := d.end(ctx); err != nil {
+		return err
+	}
+	// What was recorded after the end, such as the close of a server, has no
+	// commit to join any more.
+	return d.buf.flush(context.WithoutCancel(ctx))
 }
 
 // end closes the drive's row. It is part of a release, and all of it for a child.

@@ -50,7 +50,9 @@ func TestARunThatIsLeftContinuesFromItsLastStep(t *testing.T) {
 			if err := s.CommitStep(ctx, d, aStep(3)); !errors.Is(err, ErrConflict) {
 				t.Fatalf("a released drive committed: %v", err)
 			}
+			sound(t, s)
 			finish(t, s, d2, trace.Finished, 2)
+			sound(t, s)
 			head, err := s.SessionHead(ctx, sess)
 			if err != nil || head != d2.TurnID {
 				t.Fatalf("head is %d, %v, want %d", head, err, d2.TurnID)

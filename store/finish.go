@@ -81,7 +81,7 @@ func (s *Store) finish(t *txn, d *Drive, f Finish) (lostHead, err error) {
 	if !f.Outcome.Kind.Known() {
 		return nil, &Error{Kind: KindInvalid, Op: "finish run", Err: errors.New("the outcome " + string(f.Outcome.Kind) + " is unknown")}
 	}
-	if err := appendObservations(t, d.RunID, f.Observations); err != nil {
+	if _, err := appendObservations(t, d.RunID, f.Observations); err != nil {
 		return nil, err
 	}
 	if o := f.Output; o != nil {

@@ -111,3 +111,15 @@ func enter(t testing.TB, s *Store, run trace.RunID, opt EnterOptions) (*Drive, *
 	}
 	return d, res
 }
+
+// sound fails the test when the store contradicts itself.
+func sound(t testing.TB, s *Store) {
+	t.Helper()
+	rep, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatalf("Check: %v", err)
+	}
+	for _, p := range rep.Problems {
+		t.Errorf("Check: %s", p)
+	}
+}

@@ -143,7 +143,7 @@ func recoverAttempt(t *txn, root trace.RunID, dec RecoveryDecision) (Attempt, er
 	case RecoveredCompleted:
 		account = cleanText(dec.Account)
 		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: dec.Account}
-		if err := appendObservations(t, a.RunID, []trace.Observation{obs}); err != nil {
+		if _, err := appendObservations(t, a.RunID, []trace.Observation{obs}); err != nil {
 			return a, err
 		}
 	default:

@@ -274,7 +274,7 @@ func (s *Store) Deliver(ctx context.Context, d *Drive, ds ...Delivery) error {
 			if n != 1 {
 				continue
 			}
-			if err := appendObservations(t, d.RunID, []trace.Observation{one.Observation}); err != nil {
+			if _, err := appendObservations(t, d.RunID, []trace.Observation{one.Observation}); err != nil {
 				return err
 			}
 		}

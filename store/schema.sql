@@ -124,6 +124,8 @@ CREATE TABLE steps (
     tool_call TEXT NOT NULL DEFAULT '',
     tokens    INTEGER NOT NULL CHECK (tokens >= 0),
     changed   INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL,
+    next_seq  INTEGER NOT NULL,
     at        INTEGER NOT NULL,
     PRIMARY KEY (run_id, step)
 ) STRICT, WITHOUT ROWID;

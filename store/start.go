@@ -113,7 +113,8 @@ func (s *Store) StartRun(ctx context.Context, r RunStart) (*Drive, error) {
 			}
 			d.SessionID, d.TurnID = tn.Session, trace.TurnID(turn)
 		}
-		return appendObservations(t, run, r.Seed)
+		_, err = appendObservations(t, run, r.Seed)
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
-	"time"
 
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -48,8 +46,8 @@ type Draw struct {
 
 var (
 	insertStep = statement{"insert step", `INSERT INTO steps
-		(run_id, step, drive_id, decision, result, prompt, tool_call, tokens, changed, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		(run_id, step, drive_id, decision, result, prompt, tool_call, tokens, changed, first_seq, next_seq, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	insertStepTurn = statement{"insert step turn", `INSERT INTO step_turns (run_id, step, text, calls, carry) VALUES (?, ?, ?, ?, ?)`}
 	// advanceRun changes nothing when the step is not the next one; the sum
 	// stays at its bound instead of wrapping.
@@ -105,6 +103,10 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 }
 
 func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
+	first, err := appendObservations(t, d.RunID, c.Observations)
+	if err != nil {
+		return err
+	}
 	own := make([]string, 0, len(c.Observations))
 	for _, o := range c.Observations {
 		if o.Step == c.Step {
@@ -120,16 +122,13 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 	}
 	c.Tokens = max(0, c.Tokens)
 	if _, err := t.exec(insertStep, d.RunID, c.Step, d.ID, cleanText(c.Decision), result, cleanText(c.Prompt), cleanText(c.ToolCall),
-		c.Tokens, boolInt(c.Changed), t.now); err != nil {
+		c.Tokens, boolInt(c.Changed), first, first+int64(len(c.Observations)), t.now); err != nil {
 		return err
 	}
 	if c.Turn != nil {
 		if err := putStepTurn(t, d.RunID, c.Step, c.Turn); err != nil {
 			return err
 		}
-	}
-	if err := appendObservations(t, d.RunID, c.Observations); err != nil {
-		return err
 	}
 	n, err := t.exec(advanceRun, c.Step, c.Tokens, d.RunID)
 	if err != nil {
@@ -174,47 +173,31 @@ func putStepTurn(t *txn, run trace.RunID, step int, turn *trace.AssistantTurn) e
 	return err
 }
 
-// appendObservations adds to the end of a run's ledger.
-func appendObservations(t *txn, run trace.RunID, obs []trace.Observation) error {
-	if len(obs) == 0 {
-		return nil
-	}
+// appendObservations adds to the end of a run's ledger and returns the place of
+// the first one.
+func appendObservations(t *txn, run trace.RunID, obs []trace.Observation) (int64, error) {
 	var seq int64
 	if err := t.row(nextSeq, []any{run}, &seq); err != nil {
-		return err
+		return 0, err
 	}
 	for i, o := range obs {
 		if !o.Kind.Known() {
-			return &Error{Kind: KindInvalid, Op: "append observation", Err: fmt.Errorf("observation %d has the unknown kind %q", i, o.Kind)}
+			return 0, invalid("append observation", "observation %d has the unknown kind %q", i, o.Kind)
 		}
 		if _, err := t.exec(insertObservation, run, seq+int64(i), o.Step, string(o.Kind), null(o.Target), null(o.CallID), cleanText(o.Text),
 			nullID(o.First), nullID(o.Count), null(o.Digest)); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return seq, nil
 }
 
 // AppendObservations adds to a run's ledger outside a step: what an operator
 // steered while nothing was committed, a conversation's seed, a late report of
 // a child. What a step saw belongs into its commit.
 func (s *Store) AppendObservations(ctx context.Context, d *Drive, obs ...trace.Observation) error {
-	return d.writeAhead(ctx, "append observations", func(t *txn) error { return appendObservations(t, d.RunID, obs) })
-}
-
-// StepRow is one committed step.
-type StepRow struct {
-	Step     int
-	DriveID  trace.DriveID
-	Decision string
-	Result   string
-	Prompt   string
-	ToolCall string
-	Tokens   int64
-	Changed  bool
-	At       time.Time
-}
-
-func intOf(v int64) int {
-	return int(max(math.MinInt, min(math.MaxInt, v)))
+	return d.writeAhead(ctx, "append observations", func(t *txn) error {
+		_, err := appendObservations(t, d.RunID, obs)
+		return err
+	})
 }

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+var readEdits = statement{"read edits", `SELECT id, step, tool, path, lines_added, lines_removed, coalesce(hunk, ''), coalesce(reverted_by, 0), at
+	FROM edits WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
+
+// Edits yields every write of a file by a run's tools, in the order made.
+func (s *Store) Edits(ctx context.Context, run trace.RunID, opts ...ReadOption) iter.Seq2[Edit, error] {
+	return evidenceOf(ctx, s, readEdits, run, opts, scanEdit, func(e Edit) int64 { return e.ID })
+}
+
+func scanEdit(r scanner) (e Edit, err error) {
+	var at int64
+	err = r.Scan(&e.ID, &e.Step, &e.Tool, &e.Path, &e.Added, &e.Removed, &e.Hunk, &e.Reverted, &at)
+	e.At = timeOf(at)
+	return e, err
+}
+
+// Patch renders a run's edits as a series for patch or git apply, in the order
+// made and never merged. An edit of which no text was kept is a comment line.
+func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
+	var b strings.Builder
+	for e, err := range s.Edits(ctx, run) {
+		if err != nil {
+			return "", err
+		}
+		if e.Hunk == "" {
+			fmt.Fprintf(&b, "# step %d: %s %s: +%d -%d, text not kept\n", e.Step, e.Tool, patchPath(e.Path), e.Added, e.Removed)
+			continue
+		}
+		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", patchPath("a/"+e.Path), patchPath("b/"+e.Path), e.Hunk)
+		if !strings.HasSuffix(e.Hunk, "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String(), nil
+}
+
+// patchPath quotes a path as git does, so that a name cannot forge a line.
+func patchPath(p string) string {
+	if !strings.ContainsFunc(p, func(r rune) bool { return r < 0x20 || r == '"' || r == '\\' || r == 0x7f }) {
+		return p
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < 0x20 || c == 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
