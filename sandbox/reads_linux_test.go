@@ -1,0 +1,52 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDeniedReadsAreHiddenFromCommands(t *testing.T) {
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			a := newArena(t)
+			for _, d := range []string{"secrets", "src"} {
+				if err := os.Mkdir(filepath.Join(a.ws, d), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, filepath.Join(a.ws, "secrets/k"), "canary-dir")
+			write(t, filepath.Join(a.ws, ".env"), "canary-file")
+			write(t, filepath.Join(a.out, "victim"), "canary-out")
+			write(t, filepath.Join(a.ws, "src/a"), "plain-src")
+			write(t, filepath.Join(a.ws, "b"), "plain-top")
+			if err := os.Symlink("../secrets/k", filepath.Join(a.ws, "src/link")); err != nil {
+				t.Fatal(err)
+			}
+			p := forced(Profile{Workspace: a.ws, Reads: Reads{Deny: []string{
+				filepath.Join(a.ws, "secrets"), filepath.Join(a.ws, ".env"), a.out, filepath.Join(a.ws, "missing"),
+			}}}, rung)
+			r, err := Run(t.Context(), a.script(`
+				cat secrets/k .env src/link "$OUT/victim" 2>/dev/null
+				cp secrets/k copy; cat copy; ln secrets/k src/hard; cat src/hard; mv secrets moved; cat moved/k; mv .env src/env; cat src/env
+				mv secrets/k src/k; cat src/k; cat /proc/self/cwd/secrets/k; grep -r canary . ; tar cf - secrets .env | cat
+				cat src/a b; ls >/dev/null || echo "no listing"; echo new > src/n && cat src/n; echo t > "$TMPDIR/t" && cat "$TMPDIR/t"`), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Applied.Reads {
+				t.Fatalf("%s does not hide reads", rung)
+			}
+			out := r.Stdout.String()
+			if strings.Contains(out, "canary") {
+				t.Errorf("a denied file was read: %q", out)
+			}
+			for _, want := range []string{"plain-src", "plain-top", "new", "t"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing from %q; stderr %s", want, out, r.Stderr)
+				}
+			}
+		})
+	}
+}
