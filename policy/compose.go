@@ -108,20 +108,23 @@ func (p Policy) Remember(rules ...Rule) Policy {
 	return p.push(LayerRemembered).add(rules)
 }
 
-// Granted reports whether a remembered allow already answers an ask about n, so that
-// nobody is asked again. It is false unless Check says Ask, and where a remembered
-// rule itself asks. The verdict names the grant.
+// Granted reports whether a remembered allow answers for n, so that nobody is asked
+// again: without it the policy would ask, and it matches. A remembered ask or deny on
+// the same target takes that back. The verdict names the grant.
 func (p Policy) Granted(n Need) (Verdict, bool) {
-	if p.Check(n).Effect != Ask {
-		return Verdict{}, false
-	}
-	kept := Policy{defaults: Defaults{Ask, Ask, Ask, Ask}}
+	without := Policy{defaults: p.defaults, faults: p.faults}
+	grants := Policy{defaults: Defaults{Ask, Ask, Ask, Ask}}
 	for _, l := range p.layers {
 		if l.name == LayerRemembered {
-			kept.layers = append(kept.layers, l)
+			grants.layers = append(grants.layers, l)
+			l.rules = slices.DeleteFunc(slices.Clone(l.rules), func(r rule) bool { return r.Effect == Allow })
 		}
+		without.layers = append(without.layers, l)
 	}
-	v := kept.Check(n)
+	if len(grants.layers) == 0 || without.Check(n).Effect != Ask {
+		return Verdict{}, false
+	}
+	v := grants.Check(n)
 	return v, v.Effect == Allow
 }
 

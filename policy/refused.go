@@ -35,13 +35,13 @@ func (v Verdict) Refusal(n Need) *RefusedError {
 func (e *RefusedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of \"%s\" refused: ", e.Act, Escape(e.Target))
-	verb := "denies"
+	verb, object := "denies", " it"
 	if e.Asks {
-		verb = "asks"
+		verb, object = "asks", " about it"
 	}
 	switch {
 	case e.Layer != "":
-		fmt.Fprintf(&b, "rule \"%s\" of layer \"%s\" %s it", Escape(e.Rule), Escape(e.Layer), verb)
+		fmt.Fprintf(&b, "rule \"%s\" of layer \"%s\" %s%s", Escape(e.Rule), Escape(e.Layer), verb, object)
 	case e.Rule != "":
 		fmt.Fprintf(&b, "%s, which no policy can allow", Escape(e.Rule))
 	default:
