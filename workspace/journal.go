@@ -1,6 +1,9 @@
 package workspace
 
-import "context"
+import (
+	"context"
+	"io/fs"
+)
 
 // Journal is told of every write of one run. It is called with the lock of the
 // path held, so calls for one path never overlap; calls for different paths may.
@@ -30,8 +33,9 @@ const (
 type RestorePoint struct {
 	Path   string // canonical: links resolved, relative to the root
 	State  State
-	Before []byte // set for StateText
-	Reason string // set for StateUnkept
+	Before []byte      // set for StateText
+	Mode   fs.FileMode // permission bits; zero when there was nothing
+	Reason string      // set for StateUnkept
 }
 
 // Edit is one change, as it is recorded.

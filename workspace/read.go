@@ -62,8 +62,10 @@ func (w *Workspace) ReadBytes(ctx context.Context, rel string) ([]byte, error) {
 // Slice is part of a text, in whole lines. Lines end at "\n" and nowhere else.
 type Slice struct {
 	Content
-	From, To int // the lines in Text, 1-based; 0, 0 when there are none
-	Total    int // lines in the file
+	Path     string // canonical: links resolved, relative to the root
+	Digest   string // SHA-256 of the whole file in hex, as [Workspace.Digest] gives it; empty if it was not read whole
+	From, To int    // the lines in Text, 1-based; 0, 0 when there are none
+	Total    int    // lines in the file
 	// AtLeast says that counting stopped early: Total is a lower bound.
 	AtLeast bool
 }
@@ -93,6 +95,9 @@ func (w *Workspace) ReadLines(ctx context.Context, rel string, offset, limit, ma
 		return Slice{}, &NotTextError{Path: rel, Content: c}
 	}
 	s, err := sliceOf(real, c, offset, limit)
+	if !c.Missing {
+		s.Digest = digestOf(data)
+	}
 	if err != nil {
 		return Slice{}, err
 	}
@@ -114,7 +119,7 @@ func (w *Workspace) remember(real string, data []byte, c Content) {
 }
 
 func sliceOf(real string, c Content, offset, limit int) (Slice, error) {
-	s := Slice{Content: c, Total: countLines(c.Text)}
+	s := Slice{Content: c, Path: real, Total: countLines(c.Text)}
 	if offset > 1 && offset > s.Total {
 		return Slice{}, &RangeError{Path: real, Offset: offset, Total: s.Total}
 	}
@@ -268,7 +273,7 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 	if limit > 0 && limit < math.MaxInt-offset {
 		last = offset + limit - 1
 	}
-	s := Slice{Content: c}
+	s := Slice{Content: c, Path: real}
 	room := MaxFile
 	if maxChars > 0 {
 		room = min(room, maxChars*utf8.UTFMax)

@@ -242,6 +242,40 @@ func (w *Workspace) files(ctx context.Context, want func(string) bool) ([]string
 	return out, nil
 }
 
+// Denied lists what exists below the root and is denied act, as absolute paths:
+// files, and directories that a rule denies with everything in them, which then
+// stand for it. It is what must be hidden from a command as well.
+func (w *Workspace) Denied(ctx context.Context, act policy.Act) ([]string, error) {
+	if w.dir.isClosed() {
+		return nil, ErrClosed
+	}
+	var out []string
+	todo := []string{""}
+	for len(todo) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		entries, err := w.entries(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			p := join(dir, e.Name())
+			switch v := w.decide(act, p); {
+			case e.Type()&fs.ModeSymlink != 0: // what it leads to is judged by its own name
+			case v.Effect == policy.Deny && (v.Matched || !e.IsDir()):
+				out = append(out, filepath.Join(w.dir.path, filepath.FromSlash(p)))
+			case e.IsDir():
+				todo = append(todo, p)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
 func (w *Workspace) entries(dir string) ([]fs.DirEntry, error) {
 	f, err := w.dir.openList(dir)
 	if err != nil {
@@ -322,6 +356,31 @@ func (w *Workspace) ListDir(ctx context.Context, rel string, limit int) (Listing
 		}
 	}
 	return l, nil
+}
+
+// Stat says what the path rel is, its last part not followed if it is a link. A
+// missing path matches fs.ErrNotExist.
+func (w *Workspace) Stat(rel string) (Entry, error) {
+	if _, err := w.enter(policy.Read, rel); err != nil {
+		return Entry{}, err
+	}
+	clean, err := w.Resolve(rel)
+	if err != nil {
+		return Entry{}, err
+	}
+	parent, name := split(clean)
+	if name == "" {
+		return Entry{Kind: EntryDir, Size: -1}, nil
+	}
+	real, _, err := w.dir.follow(parent)
+	if err != nil {
+		return Entry{}, err
+	}
+	info, err := w.dir.root.Lstat(filepath.FromSlash(join(real, name)))
+	if err != nil {
+		return Entry{}, openFailure(rel, err)
+	}
+	return entryOf(clean, info), nil
 }
 
 func entryOf(p string, info fs.FileInfo) Entry {

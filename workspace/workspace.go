@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -120,6 +121,8 @@ type directory struct {
 	base  *os.File // the root again, for system calls relative to it
 	folds bool
 
+	whole chan struct{} // holds one token: see Exclusive
+
 	mu     sync.Mutex
 	closed bool
 	locks  map[string]*pathLock
@@ -140,7 +143,7 @@ func openDirectory(given, real string) (*directory, error) {
 		root.Close()
 		return nil, err
 	}
-	d := &directory{path: real, given: given, root: root, base: base, locks: map[string]*pathLock{}}
+	d := &directory{path: real, given: given, root: root, base: base, locks: map[string]*pathLock{}, whole: make(chan struct{}, 1)}
 	d.folds = d.probeFold()
 	return d, nil
 }
@@ -159,6 +162,19 @@ func (d *directory) isClosed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.closed
+}
+
+// Exclusive waits until nobody else who shares this root holds it, for work on
+// the tree as a whole, such as a check of the project, of which one at a time is
+// enough. It does not keep anybody from reading or writing. The caller must call
+// release; the error is the cause of ctx, when that ended first.
+func (w *Workspace) Exclusive(ctx context.Context) (release func(), err error) {
+	select {
+	case w.dir.whole <- struct{}{}:
+		return sync.OnceFunc(func() { <-w.dir.whole }), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // lock serialises writes to one file among all runs that share the directory,

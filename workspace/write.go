@@ -19,8 +19,9 @@ type Change struct {
 	Edit
 
 	Old, New Endings // line endings before and after, of text
-	// OldEncoding is empty when the file was not there or was not text.
-	OldEncoding Encoding
+	// OldEncoding is empty when the file was not there, was empty or was not text,
+	// NewEncoding when what was written is not text.
+	OldEncoding, NewEncoding Encoding
 	// Unread is how many bytes were replaced that this run had not read; -1 when
 	// there were none or it had.
 	Unread int64
@@ -31,6 +32,9 @@ type Change struct {
 	// Unrecorded is why the journal did not take the change, which was made.
 	Unrecorded error
 }
+
+// EndingsChanged reports whether the lines of the file end differently now.
+func (c Change) EndingsChanged() bool { return !c.Old.sameKind(c.New) }
 
 // WriteFile makes content the whole of a file, in one step: whoever looks sees
 // the old or the new bytes, also after a crash. Missing directories are made.
@@ -129,8 +133,12 @@ func (w *Workspace) Digest(ctx context.Context, rel string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return digestOf(data), nil
+}
+
+func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:])
 }
 
 // target is the place of a write: the directory, opened, and what lies there.
@@ -263,6 +271,9 @@ func (w *Workspace) before(ctx context.Context, t *target) error {
 		return nil
 	}
 	p := RestorePoint{Path: t.real, State: StateAbsent}
+	if t.exists {
+		p.Mode = t.info.Mode().Perm()
+	}
 	switch {
 	case t.exists && t.data == nil:
 		p.State, p.Reason = StateUnkept, t.unreadable
@@ -301,10 +312,11 @@ func measure(t *target, data []byte, c *Change) {
 	now, nowEnc, nowText := decode(data)
 	if t.exists {
 		c.WasBinary = !oldText && t.data != nil
-		if oldText && t.data != nil {
+		if oldText && len(t.data) > 0 {
 			c.OldEncoding = oldEnc
 		}
 	}
+	c.NewEncoding = nowEnc
 	c.Old, c.New = endingsOf(old), endingsOf(now)
 	if c.LinesAdded == 0 && c.LinesRemoved == 0 {
 		c.LinesAdded, c.LinesRemoved = countChange(old, now)

@@ -1,0 +1,155 @@
+package builtin
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/policy"
+)
+
+// Bounds of git_log.
+const (
+	logDefault = 20
+	logMost    = 200
+)
+
+// scoped are the paths of a reader: those that were named, or in a repository
+// that reaches above the workspace the workspace alone.
+func (g *gitCall) scoped(paths []string) []string {
+	if len(paths) == 0 && g.prefix != "" {
+		return []string{"."}
+	}
+	return paths
+}
+
+func gitStatus(g *gitCall, in gitArgs) (gitResult, error) {
+	r, err := g.git([]string{"status", "--porcelain=v1", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames", "-z"}, g.scoped(in.Paths)...)
+	if err != nil || !r.Success() {
+		return r, err
+	}
+	var b strings.Builder
+	left := 0
+	for entry := range strings.SplitSeq(strings.TrimSuffix(r.Stdout.String(), "\x00"), "\x00") {
+		if len(entry) < 4 {
+			continue
+		}
+		// Names come from the top of the repository.
+		name, ok := strings.CutPrefix(entry[3:], g.prefix)
+		if !ok {
+			continue
+		}
+		if g.call.Workspace.CheckPath(policy.Read, strings.TrimSuffix(name, "/")).Effect == policy.Deny {
+			left++
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s\n", entry[:2], printable(name))
+	}
+	r.out = b.String()
+	if r.out == "" {
+		r.out = "(no output)"
+	}
+	r.note = leftOut(left)
+	return r, nil
+}
+
+// printable is a name as it is, or quoted when it would break the line.
+func printable(name string) string {
+	if q := strconv.Quote(name); len(q) != len(name)+2 {
+		return q
+	}
+	return name
+}
+
+func leftOut(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n[%s left out: the policy forbids reading]", plural(n, "file", "files"))
+}
+
+// diffOptions start no program of the repository's choosing. Renames are not
+// looked for, because they show the old name of a file beside the new.
+func diffOptions(in gitArgs) []string {
+	argv := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--relative"}
+	if in.Staged {
+		argv = append(argv, "--cached")
+	}
+	return argv
+}
+
+func gitDiff(g *gitCall, in gitArgs) (gitResult, error) {
+	paths := g.scoped(in.Paths)
+	names, err := g.git(append(diffOptions(in), "--name-only", "-z"), paths...)
+	if err != nil || !names.Success() {
+		return names, err
+	}
+	if names.Stdout.Elided > 0 {
+		return gitResult{}, fmt.Errorf("%w: so many files are changed that they cannot all be checked: name fewer paths", errRefused)
+	}
+	changed := splitNames(names.Stdout.String())
+	allowed, denied := g.permitted(changed)
+	if denied > 0 {
+		if len(allowed) == 0 {
+			names.out, names.note = "(no output)", leftOut(denied)
+			return names, nil
+		}
+		paths = allowed
+	}
+	r, err := g.git(diffOptions(in), paths...)
+	r.note = leftOut(denied)
+	return r, err
+}
+
+func splitNames(list string) []string {
+	if list = strings.TrimSuffix(list, "\x00"); list == "" {
+		return nil
+	}
+	return strings.Split(list, "\x00")
+}
+
+func gitLog(g *gitCall, in gitArgs) (gitResult, error) {
+	n := int64(logDefault)
+	if in.MaxCount != nil {
+		n = min(max(*in.MaxCount, 1), logMost)
+	}
+	return g.git([]string{"log", "--no-color", "--oneline", "--no-decorate", "--max-count=" + strconv.FormatInt(n, 10)}, g.scoped(in.Paths)...)
+}
+
+// gitAdd looks first at what a path stands for: a directory must not stage a
+// file that may not be read.
+func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
+	list, err := g.git([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}, in.Paths...)
+	if err != nil || !list.Success() {
+		return list, err
+	}
+	if list.Stdout.Elided > 0 {
+		return gitResult{}, fmt.Errorf("%w: there are so many files below these paths that they cannot all be checked: name fewer. Nothing was staged", errRefused)
+	}
+	if _, denied := g.permitted(splitNames(list.Stdout.String())); denied > 0 {
+		return gitResult{}, fmt.Errorf("%w: the policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one", errRefused, plural(denied, "file", "files"))
+	}
+	return g.git([]string{"add"}, in.Paths...)
+}
+
+func gitCommit(g *gitCall, in gitArgs) (gitResult, error) {
+	return g.git([]string{"commit", "--no-verify", "-m", in.Message})
+}
+
+func gitBranch(g *gitCall, in gitArgs) (gitResult, error) {
+	return g.git([]string{"switch", "--create=" + in.Name})
+}
+
+// gitWorktree hands git the path as it resolves, so that a link on it cannot be
+// exchanged between the check and git's own look.
+func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
+	real, err := g.call.Workspace.Canonical(in.Path)
+	if err != nil {
+		return gitResult{}, err
+	}
+	if real == "" || isGitName(real) {
+		return gitResult{}, fmt.Errorf("%w: %q is not a new directory below the workspace root", errRefused, in.Path)
+	}
+	return g.git([]string{"worktree", "add", "-b", in.Name}, "./"+path.Clean(real))
+}
