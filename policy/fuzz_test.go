@@ -25,7 +25,8 @@ func FuzzPattern(f *testing.F) {
 		if !match(compile("*"+pattern+"*", false), "x"+target+"y", false) && got {
 			t.Errorf("%q matches %q and does not when both have room at the ends", pattern, target)
 		}
-		if len(pattern)+len(target) < 24 && utf8.ValidString(pattern) && utf8.ValidString(target) {
+		// The definition tries every way, so only few stars are put to it.
+		if len(target) < 24 && strings.Count(pattern, "*") < 4 && utf8.ValidString(pattern) && utf8.ValidString(target) {
 			if want := matchSlowly([]rune(pattern), []rune(target)); got != want {
 				t.Errorf("match(%q, %q) = %v, want %v", pattern, target, got, want)
 			}
@@ -43,7 +44,7 @@ func FuzzPath(f *testing.F) {
 			v := p.on(host).checkOn(Need{Act: Read, Target: target}, host)
 			below := p.on(host).checkOn(Need{Act: Read, Target: "secrets/" + strings.TrimLeft(target, "/\\")}, host)
 			clean := cleanPath(target, host.windows)
-			if !strings.Contains(clean, "..") && !strings.Contains(target, `\\?\`) && below.Effect != Deny {
+			if !strings.Contains(target, "..") && !strings.Contains(target, `\\?\`) && below.Effect != Deny {
 				t.Errorf("%q below a denied directory is %+v", target, below)
 			}
 			if again := p.on(host).checkOn(Need{Act: Read, Target: clean}, host); again != v {
