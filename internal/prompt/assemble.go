@@ -74,7 +74,8 @@ type Assembled struct {
 	Carried   int  // entries shown whole, refreshed ones among them
 	Stubbed   int  // entries shown as a stub, also when those were collapsed
 	Reread    int  // reads that were made again, whether or not it worked
-	Recalled  int  // notes
+	Recalled  int  // notes shown
+	Notes     int  // notes that could have been shown
 	Collapsed bool // all stubs became one line
 
 	Tokens int // of Text, estimated
@@ -92,6 +93,27 @@ func (a Assembled) Detail() string {
 		a.Carried, a.Stubbed, a.Reread, a.Recalled, a.Collapsed)
 }
 
+// RecallDetail is the text of the trace row of a recall. It is empty when there
+// were no notes, which leaves no row.
+func (a Assembled) RecallDetail() string {
+	if a.Notes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d carried", a.Recalled, a.Notes)
+}
+
+// Subjects are the targets of a ledger that name a thing: what its recall of
+// notes goes by. Who spoke in a message is no subject.
+func Subjects(ledger []trace.Observation) []string {
+	var out []string
+	for _, o := range ledger {
+		if o.Target != "" && o.Kind != trace.ObsMessage {
+			out = append(out, o.Target)
+		}
+	}
+	return out
+}
+
 // Assemble writes the section: notes, then what was observed, oldest first, with
 // what no longer fits or no longer holds replaced by one line each.
 //
@@ -103,7 +125,7 @@ func Assemble(in Input) Assembled {
 	var a Assembled
 	mem := in.Notes.render(max(in.Tokens, 0) / memoryShare)
 	a.RecalledOwn, a.RecalledShared = mem.own, mem.shared
-	a.Recalled = len(mem.own) + len(mem.shared)
+	a.Recalled, a.Notes = len(mem.own)+len(mem.shared), mem.of
 
 	f := fit{in: in, room: max(in.Tokens-EstimateTokens(mem.text), 0)}
 	f.shape()

@@ -5,11 +5,11 @@ import (
 )
 
 const (
-	seedLead = "Earlier in this conversation, oldest first:\n"
+	seedLead = "\nEarlier in this conversation, oldest first:\n"
 	seedTail = "(End of the earlier conversation. What was said last stands at the top of this request.)\n"
 
 	notExecuted   = "[not executed] The run paused or stopped before this call.\n"
-	resultsElided = "[elided] This result is older than what fits.\n"
+	resultsElided = "[elided] This result is no longer shown.\n"
 )
 
 // emitter puts the entries of a fit in order and pairs calls with results.
@@ -130,41 +130,46 @@ func (e *emitter) talking(on bool) {
 // then what else the step has.
 func (e *emitter) answered(from, to int, turn *trace.AssistantTurn) {
 	calls := callsOf(turn)
-	first := -1
-	given := make([]bool, len(turn.Calls))
+	given := make([][]int, len(turn.Calls)) // entries that answer each call
 	hidden := make([]bool, len(turn.Calls))
-	var results, rest []int
+	var order, rest []int // calls by their first answer; entries that answer none
 	for i := from; i < to; i++ {
 		call, ok := calls.take(e.in.Ledger[i])
 		switch {
-		case ok && e.shown(i) != "":
-			if first < 0 {
-				first = i
+		case ok && e.shown(i) == "":
+			hidden[call] = true
+		case ok:
+			if len(order) == 0 {
 				for _, j := range rest {
 					e.spoken(j)
 				}
 				rest = rest[:0]
 			}
-			given[call] = true
-			results = append(results, call, i)
-		case ok:
-			hidden[call] = true
+			if given[call] == nil {
+				order = append(order, call)
+			}
+			given[call] = append(given[call], i)
 		default:
 			rest = append(rest, i)
 		}
 	}
 	e.talking(false)
 	e.add(Piece{Kind: PieceTurn, Step: turn.Step, Turn: turn})
-	for k := 0; k < len(results); k += 2 {
-		e.add(Piece{Kind: PieceResult, Step: turn.Step, Call: results[k], Text: e.shown(results[k+1])})
+	result := func(call int, text string) {
+		e.add(Piece{Kind: PieceResult, Step: turn.Step, Call: call, Text: text})
 	}
-	for call, ok := range given {
+	for _, call := range order {
+		for _, i := range given[call] {
+			result(call, e.shown(i))
+		}
+	}
+	for call, entries := range given {
 		switch {
-		case ok:
+		case entries != nil:
 		case hidden[call]:
-			e.add(Piece{Kind: PieceResult, Step: turn.Step, Call: call, Text: resultsElided})
+			result(call, resultsElided)
 		default:
-			e.add(Piece{Kind: PieceResult, Step: turn.Step, Call: call, Text: notExecuted})
+			result(call, notExecuted)
 		}
 	}
 	for _, i := range rest {

@@ -35,6 +35,7 @@ const (
 type recalled struct {
 	text        string
 	own, shared []string // keys in printed order
+	of          int      // notes that there were
 }
 
 // render writes the block under a ceiling in tokens. The best own note always
@@ -65,7 +66,7 @@ func (n Notes) render(ceiling int) recalled {
 	own := fit(n.Own, true)
 	kept := fit(shared, false)
 
-	var r recalled
+	r := recalled{of: len(n.Own) + len(shared)}
 	var b strings.Builder
 	list := func(heading string, all, kept []Note) (keys []string) {
 		if len(all) == 0 {

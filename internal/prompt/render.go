@@ -30,9 +30,6 @@ type Rendered struct {
 func Render(f Frame, a Assembled) Rendered {
 	r := renderer{ids: map[string]bool{}}
 	r.say(f.Head)
-	if len(a.Pieces) == 0 {
-		r.say(f.Empty)
-	}
 	frozen, seen := 0, 0
 	for _, p := range a.Pieces {
 		r.piece(p)
@@ -41,6 +38,9 @@ func Render(f Frame, a Assembled) Rendered {
 			frozen = r.size
 			r.flush() // a message border where the cached prefix may end
 		}
+	}
+	if a.Carried+a.Stubbed == 0 {
+		r.say(f.Empty)
 	}
 	r.say(f.Tail)
 	r.flush()
