@@ -216,6 +216,13 @@ func rawJSON(raw json.RawMessage) any {
 	return cleanText(string(raw))
 }
 
+// maxCounter bounds every stored count of tokens: far more than any model can
+// read, and little enough that no sum over a store wraps.
+const maxCounter = 1 << 40
+
+// counter brings a count that came from outside into what can be summed.
+func counter(n int64) int64 { return max(0, min(n, maxCounter)) }
+
 func boolInt(b bool) int64 {
 	if b {
 		return 1

@@ -211,5 +211,5 @@ func optional(v *int64) any {
 	if v == nil {
 		return nil
 	}
-	return *v
+	return counter(*v)
 }

@@ -103,11 +103,8 @@ func open(ctx context.Context, path string, opt options) (_ *Store, err error) {
 			s.closeConnections()
 		}
 	}()
-	found, err := inspect(ctx, path, opt)
+	found, err := examine(ctx, path, opt)
 	if err != nil {
-		return nil, err
-	}
-	if err := found.admit(opt.readOnly); err != nil {
 		return nil, err
 	}
 	if !opt.readOnly {
@@ -146,8 +143,11 @@ func dsn(path string, opt options, mode string) string {
 	v.Add("_pragma", "foreign_keys(1)")
 	v.Add("_pragma", "trusted_schema(0)")
 	switch mode {
-	case "ro":
+	case "ro", "immutable":
 		v.Set("mode", "ro")
+		if mode == "immutable" {
+			v.Set("immutable", "1")
+		}
 		v.Add("_pragma", "query_only(1)")
 	default:
 		v.Set("_txlock", "immediate")

@@ -47,8 +47,8 @@ func (ProviderCall) table() string { return "provider_calls" }
 func (c ProviderCall) insert(t *txn, run trace.RunID) error {
 	usage := make([]any, 7)
 	if u := c.Usage; u != nil {
-		usage = []any{u.PromptTokens, u.CompletionTokens, u.TotalTokens, u.CacheReadTokens, u.CacheWriteTokens,
-			u.ReasoningTokens, u.ServerToolRequests}
+		usage = []any{counter(u.PromptTokens), counter(u.CompletionTokens), counter(u.TotalTokens), counter(u.CacheReadTokens),
+			counter(u.CacheWriteTokens), counter(u.ReasoningTokens), counter(u.ServerToolRequests)}
 	}
 	if c.Purpose == "" {
 		c.Purpose = ForStep

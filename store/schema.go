@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 )
 
@@ -42,47 +44,93 @@ type fileFacts struct {
 	tables     []string
 }
 
-// inspect reads a file's identity through a connection that cannot write, so
-// that a refused file keeps every byte.
-func inspect(ctx context.Context, path string, opt options) (f fileFacts, err error) {
+// examine decides whether this software may use the file, and leaves one that
+// it may not use as it is. Even a connection for reading would leave side files
+// of a write-ahead log, so a file at rest is read as if nothing could change
+// it; when something did change meanwhile, the refusal is not believed.
+func examine(ctx context.Context, path string, opt options) (fileFacts, error) {
+	mode := "ro"
+	before, resting := atRest(path)
+	if resting {
+		mode = "immutable"
+	}
+	f, err := inspect(ctx, path, opt, mode)
+	if err == nil {
+		err = f.admit(opt.readOnly)
+	}
+	if err != nil && resting {
+		if after, still := atRest(path); !still || after != before {
+			err = &Error{Kind: KindBusy, Op: "open", Err: fmt.Errorf("%s changes while it is examined", path)}
+		}
+	}
+	return f, err
+}
+
+// atRest tells a file's size and time, and whether no writer's log lies beside it.
+func atRest(path string) (state [2]int64, resting bool) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return state, false
+	}
+	for _, suffix := range []string{"-wal", "-journal"} {
+		if _, err := os.Stat(path + suffix); err == nil {
+			return state, false
+		}
+	}
+	return [2]int64{fi.Size(), fi.ModTime().UnixNano()}, true
+}
+
+// inspect reads a file's identity through a connection that cannot write.
+func inspect(ctx context.Context, path string, opt options, mode string) (f fileFacts, err error) {
 	f.path = path
-	db, err := sql.Open("sqlite", dsn(path, opt, "ro"))
+	db, err := sql.Open("sqlite", dsn(path, opt, mode))
 	if err != nil {
 		return f, classify(ctx, "open", err)
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	if err := db.QueryRowContext(ctx, `PRAGMA application_id`).Scan(&f.appID); err != nil {
-		return f, classify(ctx, "open", err)
-	}
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&f.generation); err != nil {
-		return f, classify(ctx, "open", err)
-	}
-	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name`)
+	// One snapshot, so that a file is not seen half before and half after another
+	// opener made it a store.
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return f, classify(ctx, "open", err)
 	}
-	defer func() { _ = rows.Close() }()
+	defer func() { _ = tx.Rollback() }()
+	return f, classify(ctx, "open", f.read(ctx, tx))
+}
+
+func (f *fileFacts) read(ctx context.Context, tx *sql.Tx) (err error) {
+	if err := tx.QueryRowContext(ctx, `PRAGMA application_id`).Scan(&f.appID); err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&f.generation); err != nil {
+		return err
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
-			return f, classify(ctx, "open", err)
+			return err
 		}
 		f.tables = append(f.tables, name)
 	}
 	if err := rows.Err(); err != nil {
-		return f, classify(ctx, "open", err)
+		return err
 	}
 	f.empty = len(f.tables) == 0 && f.appID == 0 && f.generation == 0
-	if f.appID == applicationID && !f.empty {
-		var text string
-		err := db.QueryRowContext(ctx, `SELECT value FROM store_meta WHERE key = 'min_reader'`).Scan(&text)
-		if err != nil && !noRows(err) {
-			return f, classify(ctx, "open", err)
-		}
-		f.minReader, _ = strconv.Atoi(text)
+	if f.appID != applicationID || f.empty {
+		return nil
 	}
-	return f, nil
+	var text string
+	if err := tx.QueryRowContext(ctx, `SELECT value FROM store_meta WHERE key = 'min_reader'`).Scan(&text); err != nil && !noRows(err) {
+		return err
+	}
+	f.minReader, _ = strconv.Atoi(text)
+	return nil
 }
 
 // admit decides whether this software may use the file.

@@ -49,11 +49,8 @@ var (
 		(run_id, step, drive_id, decision, result, prompt, tool_call, tokens, changed, first_seq, next_seq, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	insertStepTurn = statement{"insert step turn", `INSERT INTO step_turns (run_id, step, text, calls, carry) VALUES (?, ?, ?, ?, ?)`}
-	// advanceRun changes nothing when the step is not the next one; the sum
-	// stays at its bound instead of wrapping.
-	advanceRun = statement{"advance run", `UPDATE runs
-		SET last_step = ?1, spent_tokens = CASE WHEN spent_tokens > 9223372036854775807 - ?2 THEN 9223372036854775807 ELSE spent_tokens + ?2 END
-		WHERE id = ?3 AND last_step = ?1 - 1`}
+	// advanceRun changes nothing when the step is not the next one.
+	advanceRun        = statement{"advance run", `UPDATE runs SET last_step = ?1, spent_tokens = spent_tokens + ?2 WHERE id = ?3 AND last_step = ?1 - 1`}
 	nextSeq           = statement{"next seq", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
 	insertObservation = statement{"insert observation", `INSERT INTO ledger_observations
 		(run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
@@ -120,7 +117,7 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 	if !s.opt.promptTrace {
 		c.Prompt = ""
 	}
-	c.Tokens = max(0, c.Tokens)
+	c.Tokens = counter(c.Tokens)
 	if _, err := t.exec(insertStep, d.RunID, c.Step, d.ID, cleanText(c.Decision), result, cleanText(c.Prompt), cleanText(c.ToolCall),
 		c.Tokens, boolInt(c.Changed), first, first+int64(len(c.Observations)), t.now); err != nil {
 		return err
@@ -138,7 +135,7 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 		return &Error{Kind: KindConstraint, Op: "commit step", Err: fmt.Errorf("step %d of run %d is not the next one", c.Step, d.RunID)}
 	}
 	if c.Reported > 0 {
-		if _, err := t.exec(reportTokens, c.Reported, d.RunID, c.Step); err != nil {
+		if _, err := t.exec(reportTokens, counter(c.Reported), d.RunID, c.Step); err != nil {
 			return err
 		}
 	}
