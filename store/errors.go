@@ -85,12 +85,12 @@ type ResumeReason string
 
 // The reasons.
 const (
-	NewerFormat           ResumeReason = "newer_format"       // the checkpoint is of a newer format than this software's
-	NoSuchRun             ResumeReason = "no_such_run"        // the store has no such run
-	UnfinishedReply       ResumeReason = "unfinished_reply"   // the turn died while it answered: take it again
-	NoRecordedPolicy      ResumeReason = "no_recorded_policy" // the run never recorded a policy
-	UnreadablePolicy      ResumeReason = "unreadable_policy"  // the recorded policy cannot be read
-	UnreadableContract    ResumeReason = "unreadable_contract"
+	NewerFormat           ResumeReason = "newer_format"           // the checkpoint is of a newer format than this software's
+	NoSuchRun             ResumeReason = "no_such_run"            // the store has no such run
+	UnfinishedReply       ResumeReason = "unfinished_reply"       // the turn died while it answered: take it again
+	NoRecordedPolicy      ResumeReason = "no_recorded_policy"     // the run never recorded a policy
+	UnreadablePolicy      ResumeReason = "unreadable_policy"      // the recorded policy cannot be read
+	UnreadableContract    ResumeReason = "unreadable_contract"    // the recorded contract cannot be read
 	UnreadableObservation ResumeReason = "unreadable_observation" // a ledger row cannot be read
 	UnreadableTurn        ResumeReason = "unreadable_turn"        // a stored turn cannot be read
 	NoSuchRequest         ResumeReason = "no_such_request"

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -123,3 +124,5 @@ func sound(t testing.TB, s *Store) {
 		t.Errorf("Check: %s", p)
 	}
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
