@@ -1,0 +1,383 @@
+package httpx_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/initorigin/io-harness-go/internal/testkit"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
+	"github.com/initorigin/io-harness-go/provider/internal/sse"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const key = "sk-canary-0123456789"
+
+// post asks v and returns the payloads of its stream, or the document.
+func post(ctx context.Context, v *testkit.Vendor, change func(*httpx.Client)) (events []string, doc string, err error) {
+	c := &httpx.Client{Name: "test", Transport: v.Transport(), Secrets: []provider.Secret{provider.NewSecret(key)}}
+	if change != nil {
+		change(c)
+	}
+	h := http.Header{"Authorization": {"Bearer " + key}}
+	err = c.Post(ctx, v.URL+"/v1/x?api_key="+key, h, []byte(`{"a":1}`), httpx.Handlers{
+		Event: func(e sse.Event) (bool, error) {
+			events = append(events, string(e.Data))
+			return e.IsDone(), nil
+		},
+		Document: func(b []byte) error { doc = string(b); return nil },
+	})
+	return events, doc, err
+}
+
+func TestRequestHead(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Stream("[DONE]"))
+	if _, _, err := post(context.Background(), v, nil); err != nil {
+		t.Fatal(err)
+	}
+	a := v.Asked()[0]
+	for k, want := range map[string]string{
+		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer " + key,
+		"Accept-Encoding": "", "Cookie": "", "User-Agent": "io-harness-go",
+	} {
+		if got := a.Header.Get(k); got != want {
+			t.Errorf("%s = %q, want %q", k, got, want)
+		}
+	}
+	if a.Method != "POST" || a.Body != `{"a":1}` {
+		t.Errorf("asked %s with %s", a.Method, a.Body)
+	}
+}
+
+func TestFailedStatus(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		reply testkit.Reply
+		kind  provider.Kind
+		say   string
+		wait  time.Duration // -1: none
+		id    string
+	}{
+		{"rate limited with a wait", testkit.Status(429, `{"error":"slow"}`, "Retry-After", "3", "X-Request-Id", "r1"), provider.RateLimited, "slow", 3 * time.Second, "r1"},
+		{"server, in milliseconds", testkit.Status(503, "", "Retry-After-Ms", "250", "Retry-After", "9"), provider.Server, "Service Unavailable", 250 * time.Millisecond, ""},
+		{"two waits, the first counts", testkit.Status(503, "x", "Retry-After", "1", "Retry-After", "2"), provider.Server, "x", time.Second, ""},
+		{"unreadable wait", testkit.Status(529, "busy", "Retry-After", "soon"), provider.Server, "busy", -1, ""},
+		{"auth, id in the body", testkit.Status(401, `{"request_id":"req_9"}`), provider.Auth, "req_9", -1, "req_9"},
+		{"no words at all", testkit.Status(599, ""), provider.Server, "no reason given", -1, ""},
+		{"overflow", testkit.Status(400, "prompt is too long"), provider.ContextOverflow, "too long", -1, ""},
+		{"redirect", testkit.Status(302, "", "Location", "http://example.invalid/"), provider.InvalidRequest, "Found", -1, ""},
+		{"body cut short", testkit.Reply{Status: 500, Chunks: []testkit.Chunk{{Data: "half a rea"}}, Cut: true}, provider.Server, "half a rea", -1, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := post(context.Background(), testkit.NewVendor(t, tc.reply), nil)
+			e, ok := provider.AsError(err)
+			if !ok || e.Kind != tc.kind || e.Status != tc.reply.Status || e.Provider != "test" || e.RequestID != tc.id || !strings.Contains(e.Message, tc.say) {
+				t.Fatalf("error = %v (%+v), want %s with %q", err, e, tc.kind, tc.say)
+			}
+			switch {
+			case tc.wait < 0 && e.RetryAfter != nil:
+				t.Errorf("wait = %v, want none", *e.RetryAfter)
+			case tc.wait >= 0 && (e.RetryAfter == nil || *e.RetryAfter != tc.wait):
+				t.Errorf("wait = %v, want %v", e.RetryAfter, tc.wait)
+			}
+		})
+	}
+}
+
+func TestRedirectsReachNobody(t *testing.T) {
+	for _, status := range []int{301, 302, 307, 308} {
+		other := testkit.NewVendor(t)
+		v := testkit.NewVendor(t, testkit.Status(status, "", "Location", other.URL))
+		_, _, err := post(context.Background(), v, nil)
+		if e, ok := provider.AsError(err); !ok || e.Status != status || e.Retryable() {
+			t.Errorf("%d: error = %v, want a terminal one with the status", status, err)
+		}
+		if n := len(other.Asked()); n != 0 {
+			t.Errorf("%d: the other server was asked %d times", status, n)
+		}
+	}
+}
+
+func TestBrokenExchanges(t *testing.T) {
+	t.Run("nobody listens", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := "http://" + l.Addr().String()
+		l.Close()
+		tr := httpx.NewTransport()
+		defer tr.CloseIdleConnections()
+		c := &httpx.Client{Name: "test", Transport: tr, Timeout: 5 * time.Second}
+		err = c.Post(context.Background(), url, nil, nil, httpx.Handlers{})
+		if e, ok := provider.AsError(err); !ok || e.Status != 0 || (e.Kind != provider.Transport && runtime.GOOS != "windows") {
+			t.Errorf("error = %v, want Transport", err)
+		}
+	})
+	t.Run("accepts and says nothing", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Deaf: true})
+		_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Timeout = 50 * time.Millisecond })
+		if !errors.Is(err, provider.Timeout) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want the provider's Timeout and not the caller's", err)
+		}
+	})
+	t.Run("hangs in the middle", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: 1\n\n"}}, Hang: true})
+		events, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Timeout = 100 * time.Millisecond })
+		if !errors.Is(err, provider.Timeout) || len(events) != 1 {
+			t.Errorf("events %v, error = %v; want one and Timeout", events, err)
+		}
+	})
+	t.Run("silent behind the first byte", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: 1\n\n"}}, Hang: true})
+		_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Idle = 30 * time.Millisecond })
+		if !errors.Is(err, provider.Timeout) || !strings.Contains(err.Error(), "silent") {
+			t.Errorf("error = %v, want Timeout for silence", err)
+		}
+	})
+	t.Run("silence before the first byte is thinking", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{After: 100 * time.Millisecond, Data: "data: [DONE]\n\n"}}})
+		if _, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Idle = 10 * time.Millisecond }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("endless keep-alives end at the deadline", func(t *testing.T) {
+		pings := testkit.Reply{}
+		for range 400 {
+			pings.Chunks = append(pings.Chunks, testkit.Chunk{After: 5 * time.Millisecond, Data: ": ping\n\n"})
+		}
+		v := testkit.NewVendor(t, pings)
+		_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Idle, c.Timeout = 10*time.Second, 60*time.Millisecond })
+		if !errors.Is(err, provider.Timeout) {
+			t.Errorf("error = %v, want Timeout", err)
+		}
+	})
+	t.Run("connection lost in the body", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: 1\n\n"}}, Cut: true})
+		_, _, err := post(context.Background(), v, nil)
+		if !errors.Is(err, provider.Transport) || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("error = %v, want Transport with its cause", err)
+		}
+	})
+	t.Run("no HTTP at all", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Reply{Raw: "SSH-2.0-hello\r\n"})
+		if _, _, err := post(context.Background(), v, nil); !errors.Is(err, provider.Transport) {
+			t.Errorf("error = %v, want Transport", err)
+		}
+	})
+	t.Run("an endless line", func(t *testing.T) {
+		v := testkit.NewVendor(t, testkit.Pieces("data: "+strings.Repeat("x", 1<<16), 1<<12))
+		_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Limits.Line = 1 << 14 })
+		if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), "line") {
+			t.Errorf("error = %v, want Malformed with the line limit", err)
+		}
+	})
+	t.Run("an address that cannot be one", func(t *testing.T) {
+		c := &httpx.Client{Name: "test"}
+		var ce *provider.ConfigError
+		if err := c.Post(context.Background(), "http://a b/", nil, nil, httpx.Handlers{}); !errors.As(err, &ce) {
+			t.Errorf("error = %v, want a ConfigError", err)
+		}
+	})
+}
+
+func TestTheCallersEndIsNoFailureOfTheProvider(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		reply testkit.Reply
+	}{
+		{"before the head", testkit.Reply{Deaf: true}},
+		{"in the stream", testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: 1\n\n"}}, Hang: true}},
+		{"in the body of a failure", testkit.Reply{Status: 500, Chunks: []testkit.Chunk{{Data: "x"}}, Hang: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cause := errors.New("the user left")
+			ctx, cancel := context.WithCancelCause(context.Background())
+			v := testkit.NewVendorFunc(t, func(int, testkit.Asked) testkit.Reply {
+				time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+				return tc.reply
+			})
+			_, _, err := post(ctx, v, nil)
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+				t.Errorf("error = %v, want context.Canceled and the cause", err)
+			}
+			if _, ok := provider.AsError(err); ok {
+				t.Errorf("error = %v is a provider's", err)
+			}
+		})
+	}
+	t.Run("the sink ends it", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		v := testkit.NewVendor(t, testkit.Stream("1", "2", "3", "[DONE]"))
+		c := &httpx.Client{Name: "test", Transport: v.Transport()}
+		n := 0
+		err := c.Post(ctx, v.URL, nil, nil, httpx.Handlers{Event: func(sse.Event) (bool, error) { n++; cancel(); return false, nil }})
+		if !errors.Is(err, context.Canceled) || n != 1 {
+			t.Errorf("error = %v after %d events, want context.Canceled after one", err, n)
+		}
+	})
+	t.Run("its deadline", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		_, _, err := post(ctx, testkit.NewVendor(t, testkit.Reply{Deaf: true}), nil)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want context.DeadlineExceeded", err)
+		}
+	})
+}
+
+func TestAServerThatKeepsTheConnectionOpen(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: 1\n\ndata: [DONE]\n"}}, Hang: true})
+	events, _, err := post(context.Background(), v, nil) // would end at the deadline of ten minutes
+	if err != nil || len(events) != 2 {
+		t.Errorf("events %v, error = %v", events, err)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Stream("1", "[DONE]"), testkit.Stream("1", "[DONE]"))
+	tr := &countingTransport{Transport: http.Transport{DisableCompression: true}}
+	defer tr.CloseIdleConnections()
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		tr.dials++
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	for range 2 {
+		if _, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Transport = tr }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tr.dials != 1 {
+		t.Errorf("dialled %d times, want once", tr.dials)
+	}
+}
+
+type countingTransport struct {
+	http.Transport
+	dials int
+}
+
+func TestDocumentsAreTold(t *testing.T) {
+	for _, tc := range []struct {
+		name, contentType, body string
+		events                  int
+		doc                     string
+	}{
+		{"JSON by type", "application/json", `{"a":1}`, 0, `{"a":1}`},
+		{"JSON under the type of a stream", "text/event-stream", " \n{\"a\":1}", 0, " \n{\"a\":1}"},
+		{"an array under the type of a stream", "text/event-stream", `[{"error":{}}]`, 0, `[{"error":{}}]`},
+		{"a page", "text/html", "<html>", 0, "<html>"},
+		{"a page under the type of a stream", "text/event-stream", "<html>", 0, "<html>"},
+		{"a stream under the type of JSON", "application/json", "data: 1\n\ndata: [DONE]\n\n", 2, ""},
+		{"a stream behind a mark and a comment", "text/plain", "\xef\xbb\xbf: hi\n\ndata: 1\n\n", 1, ""},
+		{"nothing", "text/event-stream", "", 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := testkit.NewVendor(t, testkit.Reply{Header: http.Header{"Content-Type": {tc.contentType}}, Chunks: []testkit.Chunk{{Data: tc.body}}})
+			events, doc, err := post(context.Background(), v, nil)
+			if err != nil || len(events) != tc.events || doc != tc.doc {
+				t.Errorf("events %v, document %q, error %v", events, doc, err)
+			}
+		})
+	}
+}
+
+func TestUnaskedCompression(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprint(z, "data: \"é\"\n\ndata: [DONE]\n\n")
+	z.Close()
+	reply := func(enc, body string) testkit.Reply {
+		return testkit.Reply{Header: http.Header{"Content-Encoding": {enc}}, Chunks: []testkit.Chunk{{Data: body}}}
+	}
+	t.Run("gzip is undone", func(t *testing.T) {
+		events, _, err := post(context.Background(), testkit.NewVendor(t, reply("gzip", b.String())), nil)
+		if err != nil || len(events) != 2 || events[0] != `"é"` {
+			t.Errorf("events %q, error %v", events, err)
+		}
+	})
+	t.Run("anything else is named", func(t *testing.T) {
+		_, _, err := post(context.Background(), testkit.NewVendor(t, reply("br", "\x0b\x02\x80")), nil)
+		if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), `"br"`) {
+			t.Errorf("error = %v, want Malformed naming br", err)
+		}
+	})
+	t.Run("a bomb is bounded", func(t *testing.T) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		for range 64 {
+			fmt.Fprint(z, strings.Repeat(": ping\n", 1<<13))
+		}
+		z.Close()
+		_, _, err := post(context.Background(), testkit.NewVendor(t, reply("gzip", b.String())), func(c *httpx.Client) { c.Limits.Stream = 1 << 20 })
+		if !errors.Is(err, provider.Malformed) {
+			t.Errorf("error = %v, want Malformed", err)
+		}
+	})
+}
+
+func TestErrorBodiesAreBounded(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Status(500, strings.Repeat("é", 5<<20)))
+	_, _, err := post(context.Background(), v, nil)
+	e, ok := provider.AsError(err)
+	if !ok || len(e.Message) > 8<<10 || !strings.HasSuffix(e.Message, "é...") {
+		t.Errorf("message of %d bytes ending %q", len(e.Message), e.Message[max(0, len(e.Message)-8):])
+	}
+}
+
+func TestKeysNeverLeave(t *testing.T) {
+	echo := fmt.Sprintf(`{"error":{"message":"key %s refused; Authorization: Bearer %s; x-api-key: other-secret-value; see https://me:pw@host/?api_key=abcdef&x=1"}}`, key, key)
+	for name, reply := range map[string]testkit.Reply{
+		"in the body of a failure":   testkit.Status(401, echo),
+		"in a header":                testkit.Status(400, "x", "Request-Id", "req-"+key),
+		"behind a long body":         testkit.Status(500, strings.Repeat("x", 8<<10-8)+key),
+		"in a broken connection":     {Deaf: true},
+		"in a response without HTTP": {Raw: "HTTP/9 " + key + "\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := post(context.Background(), testkit.NewVendor(t, reply), func(c *httpx.Client) { c.Timeout = 300 * time.Millisecond })
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+				got := fmt.Sprintf(verb, err)
+				for _, secret := range []string{key, "sk-canary", "other-secret-value", "me:pw", "abcdef"} {
+					if strings.Contains(got, secret) {
+						t.Errorf("%s shows %q: %s", verb, secret, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for _, tc := range []struct {
+		reply testkit.Reply
+		want  bool
+	}{
+		{testkit.Document(`{"data":[]}`), true}, {testkit.Status(404, ""), true}, {testkit.Status(429, ""), true},
+		{testkit.Status(401, ""), false}, {testkit.Status(403, ""), false}, {testkit.Status(302, "", "Location", "/"), false},
+		{testkit.Status(500, ""), false}, {testkit.Reply{Deaf: true}, false}, {testkit.Reply{Raw: "x"}, false},
+	} {
+		v := testkit.NewVendor(t, tc.reply)
+		c := &httpx.Client{Name: "test", Transport: v.Transport()}
+		got, err := c.Reachable(context.Background(), v.URL, nil, 100*time.Millisecond)
+		if got != tc.want || (err == nil) != tc.want {
+			t.Errorf("%+v: reachable = %v, %v; want %v", tc.reply, got, err, tc.want)
+		}
+	}
+}
