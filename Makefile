@@ -1,0 +1,29 @@
+.PHONY: test race vet examples bench crash api ci
+
+test:
+	go test ./...
+
+race:
+	go test -race ./internal/loop ./session ./store ./sandbox ./workspace ./trace ./provider/...
+
+vet:
+	go vet ./...
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+
+examples:
+	go run ./examples/quickstart
+	go run ./examples/customtool
+	go run ./examples/resume
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./bench/... ./store
+
+crash:
+	go run ./internal/testkit/crash -kills 200
+
+api:
+	go test -run ExportedSurface -update .
+
+ci:
+	bash .ci/run

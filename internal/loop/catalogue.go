@@ -1,0 +1,55 @@
+package loop
+
+import (
+	"encoding/json"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/tool"
+)
+
+// catalogue is what the model is offered. It is made once for a drive, so that
+// the bytes that describe the tools never change between two requests.
+type catalogue struct {
+	specs  []provider.ToolSpec
+	names  []string
+	extra  []string // names of the tools that are not built in
+	byName map[string]*offered
+}
+
+// offered is one tool with its specification as it was when the drive began.
+type offered struct {
+	tool    tool.Tool
+	spec    tool.Spec
+	builtin bool
+}
+
+var noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
+
+func newCatalogue(builtin, registered []tool.Tool) *catalogue {
+	c := &catalogue{byName: map[string]*offered{}}
+	add := func(t tool.Tool, builtin bool) {
+		spec := t.Spec()
+		if len(spec.Schema) == 0 {
+			spec.Schema = noArguments
+		}
+		c.byName[spec.Name] = &offered{t, spec, builtin}
+		c.names = append(c.names, spec.Name)
+		c.specs = append(c.specs, provider.ToolSpec{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
+		if !builtin {
+			c.extra = append(c.extra, spec.Name)
+		}
+	}
+	for _, t := range builtin {
+		add(t, true)
+	}
+	for _, t := range registered {
+		add(t, false)
+	}
+	return c
+}
+
+// isReadOnly reports whether calls of the named tool may overlap others.
+func (c *catalogue) isReadOnly(name string) bool {
+	o, ok := c.byName[name]
+	return ok && o.spec.IsReadOnly()
+}

@@ -1,0 +1,114 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// check evaluates the gate on the workspace as the step left it. A verdict that
+// is not passed is told to the model on the next step, once for each distinct
+// text. An error means that the gate did not get to judge: the run stays as it
+// is, and the same evaluation can be made again.
+func (d *drive) check(ctx context.Context, n int) (passed bool, err error) {
+	if d.criterion == nil {
+		return false, nil
+	}
+	if err := d.lease.Flush(ctx); err != nil {
+		return false, err
+	}
+	v, err := verify.Evaluate(ctx, d.criterion, d.gateEnv(n))
+	if cause := context.Cause(ctx); cause != nil {
+		return false, cause
+	}
+	row := d.rec.gate(n, v, err)
+	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
+	if err != nil {
+		return false, errors.Join(err, d.lease.Flush(context.WithoutCancel(ctx)))
+	}
+	if v.Passed {
+		return true, nil
+	}
+	d.gateFailed = true
+	feedback := v.Feedback()
+	if feedback == "" || feedback == d.told {
+		return false, d.lease.Flush(ctx)
+	}
+	// The verdict and what the model is told of it are one truth: a run that
+	// dies here must neither judge twice nor forget to tell. The same verdict is
+	// told once.
+	d.told = feedback
+	d.rec.context(n+1, "gate_feedback", fmt.Sprintf("%d characters", prompt.Characters(feedback)))
+	return false, d.tell(ctx, note(n, prompt.GateFailed(feedback)))
+}
+
+// note is a message of the loop: it answers no call and supersedes nothing.
+func note(step int, text string) trace.Observation {
+	return trace.Observation{Step: step, Kind: trace.ObsMessage, Text: text}
+}
+
+// tell adds observations to the ledger that belong to no step's commit, durably.
+func (d *drive) tell(ctx context.Context, obs ...trace.Observation) error {
+	if err := d.store.AppendObservations(ctx, d.lease, obs...); err != nil {
+		return err
+	}
+	d.ledger.Add(obs...)
+	d.ledger.Committed()
+	return nil
+}
+
+// gateEnv is what an evaluation may use: the run's boundary, without anybody
+// who could be asked.
+func (d *drive) gateEnv(n int) verify.Env {
+	return verify.Env{
+		Root: d.workspace.Root(),
+		Temp: d.profile.Temp,
+		Goal: d.contract.Goal,
+		Resolve: func(program string) (string, error) {
+			return d.resolve(program)
+		},
+		Admit: func(ctx context.Context, argv []string, program string) error {
+			j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
+			j.verdict = d.policy.Check(j.need)
+			if j.verdict.Effect == policy.Allow {
+				d.rec.decision(n, j, "allow", "policy", "", 0)
+				return d.lease.Flush(ctx)
+			}
+			d.rec.refusal(n, j, "")
+			d.emit(n, trace.RefusedAct{Act: string(policy.Exec), Target: needTarget(j.need), Rule: j.verdict.Rule, Layer: j.verdict.Layer})
+			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
+		},
+		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
+			return d.runCommand(ctx, n, cmd, d.gateProfile())
+		},
+	}
+}
+
+// gateProfile is the boundary of a gate: the run's own, with the ceilings of a
+// gate where the contract states none.
+func (d *drive) gateProfile() sandbox.Profile {
+	p := d.profile
+	if p.Limits == (sandbox.Limits{}) {
+		p.Limits = sandbox.DefaultLimits()
+		p.Limits.Wall = d.contract.CommandTimeout()
+		p.Limits.CPU = 0
+	}
+	return p
+}
+
+// judgedAlready reports whether the gate has passed or failed on this step.
+func judgedAlready(attempts []store.GateAttempt, n int) bool {
+	for _, a := range attempts {
+		if a.Step == n && a.Outcome != store.GateErrored {
+			return true
+		}
+	}
+	return false
+}

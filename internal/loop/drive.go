@@ -1,0 +1,482 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/toolchain"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+	"github.com/initorigin/io-harness-go/workspace"
+)
+
+// errTimeBudget is the cause of a drive's context when the run's time is over.
+var errTimeBudget = errors.New("the run's time budget is used up")
+
+// Host is what a drive works with, bound by the caller. It is copied.
+type Host struct {
+	Provider provider.Provider
+	Store    *store.Store
+	Policy   policy.Policy
+	Approver approve.Approver
+	Observer trace.Observer
+	Log      *slog.Logger
+	Clock    func() time.Time
+}
+
+// Turn is what a session adds to a run.
+type Turn struct {
+	Session trace.SessionID
+	Parent  trace.TurnID
+	Seed    []trace.Observation // the conversation so far
+}
+
+// drive is one period in which this process drives one run, from the moment it
+// holds the lease. Nothing in it is shared with another drive.
+type drive struct {
+	// Fixed when the drive begins.
+	host       Host
+	log        *slog.Logger
+	store      *store.Store
+	lease      *store.Drive
+	rec        *recorder
+	watch      *trace.Watch
+	contract   task.Contract
+	criterion  verify.Criterion
+	base       policy.Policy // as the caller gave it
+	workspace  *workspace.Workspace
+	toolchain  toolchain.Toolchain
+	project    string
+	profile    sandbox.Profile
+	removeTemp func() error
+	catalogue  *catalogue
+	startedAt  time.Time // of the run, not of this drive
+	classes    bool      // a turn of a session: it streams, and has a kind
+
+	// The state of the run.
+	policy        policy.Policy // base, with what an approver asked to remember
+	remembered    []policy.Rule
+	system        string
+	openingSystem string
+	classifies    bool // the first completion may be the whole answer
+	ledger        *prompt.Log
+	guard         prompt.PrefixGuard
+	turns         map[int]trace.AssistantTurn
+	last          int // the last committed step
+	spent         int64
+	entryCap      int
+	stall         *stall
+	media         []provider.Media
+	told          string // the last verdict of the gate that the model was told
+	gateFailed    bool
+	reply         string
+	granted       map[string]bool         // hosts of the provider that a person agreed to
+	settled       bool                    // whether this turn is work has been decided
+	judged        bool                    // the gate has judged the last committed step
+	due           []store.PendingApproval // approved, and not yet carried out
+}
+
+// Run drives a new run of c to an outcome. turn is nil for a one-shot task.
+//
+// The result has the run's id as soon as the run has a row, also beside an
+// error. An error means that the drive could not go on; unless the result says
+// otherwise the run is resumable from its last committed step.
+func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (*trace.Result, error) {
+	h = h.withDefaults()
+	if err := h.Validate(); err != nil {
+		return &trace.Result{}, err
+	}
+	c = c.Clone()
+	if err := c.Validate(); err != nil {
+		return &trace.Result{}, err
+	}
+	d, err := newDrive(ctx, h, c)
+	if err != nil {
+		return &trace.Result{}, err
+	}
+	defer d.close()
+	if err := d.start(ctx, turn); err != nil {
+		return &trace.Result{}, err
+	}
+	return d.drive(ctx)
+}
+
+func (h Host) withDefaults() Host {
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
+	if h.Clock == nil {
+		h.Clock = time.Now
+	}
+	return h
+}
+
+// Validate reports what can never work, as a *task.InvalidError.
+func (h Host) Validate() error {
+	switch {
+	case h.Provider == nil:
+		return &task.InvalidError{Field: "Provider", Reason: "is nil: somebody must be asked"}
+	case h.Store == nil:
+		return &task.InvalidError{Field: "Store", Reason: "is nil: a run must be kept somewhere"}
+	}
+	if err := h.Policy.Validate(); err != nil {
+		return &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// newDrive prepares everything that needs no row: the workspace, the toolchain,
+// the boundary of commands, the tools and the gate. A contract that can never
+// work fails here, before anything is written or billed.
+func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
+	root, err := filepath.Abs(c.Root)
+	if err != nil {
+		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
+	}
+	c.Root = root
+	ws, err := workspace.Open(root, h.Policy)
+	if err != nil {
+		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
+	}
+	d := &drive{
+		host: h, log: h.Log, store: h.Store, contract: c, base: h.Policy, policy: h.Policy, workspace: ws.WithJournal(nil),
+		watch: trace.NewWatch(h.Observer, h.Log), turns: map[int]trace.AssistantTurn{}, stall: newStall(c.Stall),
+		ledger: prompt.NewLog(nil, nil), granted: map[string]bool{},
+	}
+	if err := d.prepareCommands(ctx); err != nil {
+		d.close()
+		return nil, err
+	}
+	d.catalogue = newCatalogue(d.builtinTools(), c.Tools)
+	if d.criterion, err = verify.Prepare(ctx, c.Verify, d.gateEnv(0)); err != nil {
+		d.close()
+		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
+	}
+	d.contract.Verify = d.criterion
+	return d, nil
+}
+
+// close gives back what newDrive opened. The lease is given back by conclude.
+func (d *drive) close() {
+	if d.profile.Temp != "" {
+		if err := d.removeTemp(); err != nil {
+			d.log.Warn("the run's temporary directory could not be removed", "dir", d.profile.Temp, "error", err)
+		}
+	}
+	if err := d.workspace.Close(); err != nil {
+		d.log.Warn("the workspace could not be closed", "root", d.workspace.Root(), "error", err)
+	}
+}
+
+// start writes the row of a new run and takes its lease.
+func (d *drive) start(ctx context.Context, turn *Turn) error {
+	pol, err := json.Marshal(d.base)
+	if err != nil {
+		return fmt.Errorf("policy cannot be stored: %w", err)
+	}
+	contract, err := d.contract.Marshal()
+	if err != nil {
+		return err
+	}
+	s := store.RunStart{
+		Goal: d.contract.Goal, Root: d.contract.Root, Provider: d.host.Provider.Name(), Policy: pol, Contract: contract,
+		LeaseTTL: d.contract.Lease(),
+	}
+	if turn != nil {
+		d.classes, d.classifies = true, d.contract.Answers()
+		s.Turn = &store.TurnStart{Session: turn.Session, Parent: turn.Parent, Prompt: d.contract.Goal}
+		s.Seed = turn.Seed
+		s.Kind = store.KindRun
+		if d.classifies {
+			s.Kind = store.KindReply
+		}
+		d.ledger.Add(turn.Seed...)
+		d.ledger.Committed()
+	}
+	lease, err := d.store.StartRun(ctx, s)
+	if err != nil {
+		return err
+	}
+	d.hold(lease)
+	return nil
+}
+
+// hold binds the drive to its lease.
+func (d *drive) hold(lease *store.Drive) {
+	d.lease = lease
+	d.startedAt = lease.RunStarted
+	d.rec = &recorder{lease: lease, provider: d.host.Provider.Name()}
+	d.setPolicy()
+}
+
+func (d *drive) runID() trace.RunID { return d.lease.RunID }
+
+func (d *drive) now() time.Time { return d.host.Clock() }
+
+// elapsed is the wall clock since the run's first start. A clock that was set
+// back counts as standing still.
+func (d *drive) elapsed() time.Duration { return max(d.now().Sub(d.startedAt), 0) }
+
+func (d *drive) emit(step int, f trace.Fact) {
+	d.watch.Emit(trace.Event{RunID: d.runID(), Step: step, Depth: d.lease.Depth, Fact: f})
+}
+
+// streams reports whether answers are passed on as they come.
+func (d *drive) streams() bool { return d.classes && d.watch.Watched() }
+
+// setPolicy puts the remembered rules on top of the caller's policy, for
+// everything that asks it.
+func (d *drive) setPolicy() {
+	d.policy = d.base.Remember(d.remembered...)
+	d.workspace = d.workspace.WithPolicy(d.policy)
+}
+
+// drive takes a run that this process holds to an outcome, or to an error that
+// leaves it resumable.
+func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
+	ctx, release := d.lease.Context(ctx)
+	defer release()
+	if deadline, ok := d.contract.Budget.Deadline(d.startedAt); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
+		defer cancel()
+	}
+	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
+	out, err := d.prologue(ctx)
+	for err == nil && out == nil {
+		out, err = d.step(ctx, d.last+1)
+	}
+	return d.conclude(ctx, out, err)
+}
+
+// prologue is what comes before the first completion of a drive. An outcome
+// means that the run ended here.
+func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
+	if err := d.composeSystem(ctx); err != nil {
+		return nil, err
+	}
+	if out, err := d.authorise(ctx); out != nil || err != nil {
+		return out, err
+	}
+	return d.catchUp(ctx)
+}
+
+// step is one pass of the loop: observe, reason, act, commit, check, stop.
+func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
+	if n > d.contract.Budget.StepCap() {
+		return d.finish(ctx, trace.Outcome{Kind: d.capKind(), Steps: d.last})
+	}
+	st := &step{n: n}
+	req, out, err := d.observe(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	if out != nil {
+		return d.finish(ctx, *out)
+	}
+	if err := d.reason(ctx, st, req); err != nil {
+		return nil, err
+	}
+	if d.opening(n) && !d.settled {
+		if st.answered {
+			return d.answer(ctx, st)
+		}
+		if err := d.work(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.act(ctx, st); err != nil {
+		return nil, err
+	}
+	d.settle(st)
+	out = d.outcome(st)
+	if err := d.commit(ctx, st, out); err != nil || out != nil {
+		return out, err
+	}
+	passed, err := d.check(ctx, n)
+	if err != nil || !passed {
+		return nil, err
+	}
+	return d.finish(ctx, trace.Outcome{Kind: trace.Success, Steps: n})
+}
+
+// capKind is how a run ends that used up its steps. A criterion that judged and
+// said no is a fact that a mere cap would hide; it is in the gate's rows.
+func (d *drive) capKind() trace.OutcomeKind { return trace.StepCapReached }
+
+// work corrects the kind of a turn whose first completion asked for something,
+// before anything of it happens.
+func (d *drive) work(ctx context.Context) error {
+	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
+}
+
+// answer ends a turn that needed no work: one completion, and no step.
+func (d *drive) answer(ctx context.Context, st *step) (*trace.Outcome, error) {
+	d.spent += st.tokens
+	out := trace.Outcome{Kind: trace.Finished}
+	if d.contract.Budget.TokensExceeded(d.spent) {
+		out.Kind = trace.CostBudgetExceeded
+	} else {
+		d.reply = st.response.Text
+	}
+	return d.finish(ctx, out, prompt.Reply(st.response.Text, d.entryCap))
+}
+
+// settle adds to a step what the loop itself has to tell the model, and judges
+// its progress.
+func (d *drive) settle(st *step) {
+	for _, c := range st.calls {
+		if !c.done && c != st.pausedBy {
+			c.refuse(st.n, "", prompt.NotExecuted(c.name))
+		}
+	}
+	if len(st.calls) == 0 {
+		st.notes = append(st.notes, note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage)))
+	}
+	st.progress = d.stall.step(st.signature(), st.changed())
+	if st.progress == replan && st.pause == nil {
+		window, _ := d.contract.Stall.Limits()
+		st.notes = append(st.notes, note(st.n, prompt.Replan(window, st.signature())))
+		d.rec.context(st.n, "replan", fmt.Sprintf("window %d", window))
+	}
+	for _, c := range st.calls {
+		d.media = append(d.media, c.media...)
+	}
+}
+
+// commit makes the step durable, with the outcome when one is known already,
+// and only then tells of it.
+func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error {
+	turn := st.turn()
+	obs := st.observations()
+	c := store.StepCommit{
+		Step: st.n, Decision: st.decision(), Prompt: st.user, ToolCall: st.signature(), Tokens: st.tokens, Changed: st.changed(),
+		Turn: &turn, Observations: obs, Reported: st.tokens,
+	}
+	if out != nil {
+		if out.Kind == trace.Stalled {
+			d.rec.context(st.n, "stalled", "")
+		}
+		if len(st.calls) == 0 && st.answered {
+			d.reply = st.response.Text
+		}
+		c.Finish = &store.Finish{Outcome: *out, Reply: d.reply}
+	}
+	err := d.store.CommitStep(ctx, d.lease, c)
+	if err != nil && !headConflict(err) {
+		return err
+	}
+	d.ledger.Add(obs...)
+	d.ledger.Committed()
+	d.turns[st.n] = turn
+	d.last, d.spent = st.n, d.spent+st.tokens
+	if len(st.calls) == 0 {
+		d.reply = st.response.Text
+	} else if out == nil {
+		d.reply = ""
+	}
+	if st.progress == replan && st.pause == nil {
+		window, _ := d.contract.Stall.Limits()
+		d.emit(st.n, trace.Replanned{Window: window})
+	}
+	d.emit(st.n, trace.StepCommitted{Decision: c.Decision, ToolCall: c.ToolCall, Tokens: c.Tokens, Changed: c.Changed})
+	if out != nil {
+		if out.Kind == trace.Stalled {
+			d.emit(st.n, trace.StalledOut{})
+		}
+		d.ended(*out)
+	}
+	return err
+}
+
+// finish ends the run outside a step's commit. obs close the ledger of a turn
+// that committed no step.
+func (d *drive) finish(ctx context.Context, out trace.Outcome, obs ...trace.Observation) (*trace.Outcome, error) {
+	reply := ""
+	if out.Kind == trace.Success || out.Kind == trace.Finished {
+		reply = d.reply
+	}
+	err := d.store.FinishRun(ctx, d.lease, store.Finish{Outcome: out, Reply: reply, Observations: obs})
+	if err != nil && !headConflict(err) {
+		return nil, err
+	}
+	d.ended(out)
+	return &out, err
+}
+
+// ended tells the watcher, after the finish is durable.
+func (d *drive) ended(out trace.Outcome) {
+	d.emit(out.Steps, trace.Ended{Outcome: out.Kind, Steps: out.Steps, Tokens: d.spent})
+}
+
+// headConflict reports that the run has ended as it should, and the session went
+// on elsewhere meanwhile.
+func headConflict(err error) bool {
+	var c *store.ConflictError
+	return errors.As(err, &c) && c.SessionID != 0
+}
+
+// conclude turns the end of driving into a result, and gives the lease back
+// where the run did not end.
+func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*trace.Result, error) {
+	var esc *escalation
+	switch {
+	case err == nil || out != nil && headConflict(err):
+	case errors.Is(err, errTimeBudget):
+		out, err = d.finish(ctx, trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: d.last})
+	case errors.As(err, &esc):
+		cause := esc.err
+		if out, err = d.finish(ctx, trace.Outcome{Kind: esc.outcome(), Steps: d.last}); err == nil {
+			err = cause
+		}
+	}
+	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped()}
+	if out != nil {
+		res.Outcome = *out
+		if out.Kind == trace.Success || out.Kind == trace.Finished {
+			res.Reply = d.reply
+		}
+		return res, err
+	}
+	res.Outcome.Steps = d.last
+	d.emit(d.last, trace.Aborted{ErrorKind: errorKind(err)})
+	if rerr := d.lease.Release(context.WithoutCancel(ctx)); rerr != nil {
+		d.log.Warn("the run's lease could not be released and lapses by itself", "run", d.runID(), "error", rerr)
+	}
+	return res, err
+}
+
+// errorKind is an error in one word, for an event.
+func errorKind(err error) string {
+	var conflict *store.ConflictError
+	var storage *store.Error
+	var gate *verify.GateError
+	var refused *policy.RefusedError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline"
+	case errors.As(err, &conflict):
+		return "conflict"
+	case errors.As(err, &refused):
+		return "refused"
+	case errors.As(err, &gate):
+		return "gate"
+	case errors.As(err, &storage):
+		return "storage " + string(storage.Kind)
+	}
+	return "error"
+}

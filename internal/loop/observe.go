@@ -1,0 +1,111 @@
+package loop
+
+import (
+	"context"
+
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// observe is the beginning of a step: whatever may end the run before anything
+// is paid for, and then the request. A nil request comes with the outcome.
+func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trace.Outcome, error) {
+	if d.watch.Cancelled() {
+		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
+	}
+	if d.contract.Budget.TimeExceeded(d.elapsed()) {
+		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
+	}
+	remaining, limited := d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0
+	tokens := d.contextBudget().Effective(remaining, limited)
+	d.entryCap = prompt.EntryCap(tokens)
+	req, err := d.compose(ctx, st, tokens)
+	return req, nil, err
+}
+
+func (d *drive) contextBudget() prompt.Budget {
+	return prompt.Budget{MaxTokens: d.contract.Context.MaxTokens, Share: d.contract.Context.Share}
+}
+
+// compose makes the request of a step out of the ledger.
+func (d *drive) compose(ctx context.Context, st *step, tokens int) (*provider.Request, error) {
+	refreshed, err := d.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := prompt.Assemble(prompt.Input{
+		Ledger: d.ledger.Live(), Turns: d.turns, Folded: d.ledger.FoldedStep(), Tokens: tokens,
+		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(),
+	})
+	d.rec.assembled(st.n, a)
+	opening := d.opening(st.n)
+	r := prompt.Render(d.frame(opening), a)
+	st.user = r.User
+	req := &provider.Request{
+		System: []string{d.system}, User: r.User, Messages: r.Messages, Tools: d.catalogue.specs,
+		Model: d.contract.Model, Effort: d.contract.Effort, Media: d.media,
+	}
+	if opening {
+		req.System = []string{d.openingSystem}
+	}
+	if boundary, _ := d.guard.Mark(r); boundary > 0 {
+		req.CacheBoundary, req.CacheThrough = boundary, r.CacheThrough(boundary)
+	}
+	d.media = nil
+	return req, nil
+}
+
+// opening reports whether this is the first completion of a turn that may be
+// answered without any work.
+func (d *drive) opening(n int) bool { return d.classifies && n == 1 }
+
+func (d *drive) frame(opening bool) prompt.Frame {
+	t := prompt.Task{Goal: d.contract.Goal, Constraints: d.contract.Constraints, Project: d.project, Opening: opening}
+	if d.criterion != nil {
+		t.Criterion = d.criterion.Describe()
+	}
+	return t.Frame()
+}
+
+// refresh looks again at the reads that would be shown and may no longer be
+// true: through the policy and the workspace, as the model would, and an ask
+// counts as a refusal, since nobody is asked for it.
+func (d *drive) refresh(ctx context.Context) (map[int]prompt.Fresh, error) {
+	var out map[int]prompt.Fresh
+	for _, r := range prompt.Reads(d.ledger.Live(), d.workspace.FoldsCase()) {
+		again, ok := d.lookAgain(ctx, r)
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = map[int]prompt.Fresh{}
+		}
+		out[r.Index] = again
+	}
+	return out, nil
+}
+
+// lookAgain reads one file again if it has to be; ok is false when what was
+// shown still holds.
+func (d *drive) lookAgain(ctx context.Context, r prompt.Read) (prompt.Fresh, bool) {
+	if v := d.workspace.CheckPath(policy.Read, r.Target); v.Effect != policy.Allow {
+		return prompt.Fresh{Why: "the policy does not allow it outright"}, r.Stale()
+	}
+	if !r.Stale() {
+		now, err := d.workspace.Digest(ctx, r.Target)
+		if err == nil && now == r.Digest {
+			return prompt.Fresh{}, false
+		}
+	}
+	first := max(r.First, 1)
+	s, err := d.workspace.ReadLines(ctx, r.Target, first, r.Count, 0)
+	if err != nil {
+		return prompt.Fresh{Why: clean(err.Error())}, true
+	}
+	return prompt.Fresh{Text: s.Text}, true
+}

@@ -1,0 +1,339 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// attachPoll is how often a run that waits for its approver looks whether
+// another process has decided: often enough to feel at once, and a few
+// microseconds of reading each.
+const attachPoll = 200 * time.Millisecond
+
+// shownContent bounds what an approver is shown of a call's arguments.
+const shownContent = 64 << 10
+
+// grant is what a person agreed to before the call was dispatched again.
+type grant struct {
+	act    policy.Act
+	target string
+	id     trace.RequestID
+}
+
+// judged is one need with the policy's answer.
+type judged struct {
+	need    policy.Need
+	verdict policy.Verdict
+}
+
+// permit decides whether a call may happen. All its needs are judged before
+// anything else: one deny refuses the call and nobody is asked; else, if any
+// asks, the approver is asked once, about the most specific of them.
+//
+// It returns false when the call is settled (refused or denied) or the step
+// pauses, and an error only when the drive cannot go on.
+func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Need) (bool, error) {
+	var asks []judged
+	for _, n := range needs {
+		j := judged{n, d.judge(n)}
+		switch j.verdict.Effect {
+		case policy.Allow:
+		case policy.Ask:
+			if v, ok := d.policy.Granted(n); ok {
+				d.rec.decision(st.n, judged{n, v}, "approve", "remembered", "", 0)
+				continue
+			}
+			if c.grant.covers(n) {
+				continue
+			}
+			asks = append(asks, j)
+		default:
+			d.refuse(st, c, j)
+			return false, nil
+		}
+	}
+	if len(asks) == 0 {
+		return true, nil
+	}
+	return d.ask(ctx, st, c, asks)
+}
+
+// judge is the verdict on one need: paths on all their forms, by the workspace,
+// everything else by the policy itself.
+func (d *drive) judge(n policy.Need) policy.Verdict {
+	if n.Act == policy.Read || n.Act == policy.Write {
+		return d.workspace.CheckPath(n.Act, n.Target)
+	}
+	return d.policy.Check(n)
+}
+
+func (g *grant) covers(n policy.Need) bool {
+	return g != nil && g.act == n.Act && g.target == needTarget(n)
+}
+
+// needTarget is a need as people read it.
+func needTarget(n policy.Need) string {
+	if len(n.Argv) > 0 {
+		return strings.Join(n.Argv, " ")
+	}
+	return n.Target
+}
+
+// refuse settles a call that the policy forbids: in the trace, to the watcher,
+// and to the model.
+func (d *drive) refuse(st *step, c *call, j judged) {
+	target := needTarget(j.need)
+	d.rec.refusal(st.n, j, "")
+	d.emit(st.n, trace.RefusedAct{Act: string(j.need.Act), Target: target, Rule: j.verdict.Rule, Layer: j.verdict.Layer})
+	c.refuse(st.n, fmt.Sprintf("%s refused", j.need.Act), prompt.Refused(j.need.Act, target, j.verdict.Rule, j.verdict.Layer))
+}
+
+// ask puts one question to the approver and acts on the row that holds the
+// answer, whoever wrote it.
+func (d *drive) ask(ctx context.Context, st *step, c *call, asks []judged) (bool, error) {
+	about := asks[len(asks)-1] // the last need of a call is its most specific
+	req := d.request(st, c, about)
+	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
+	id, err := d.store.PutPending(ctx, d.lease, store.PendingApproval{
+		Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args,
+		Act: string(req.Act), Target: req.Target, Content: req.Content, Rule: req.Rule, Layer: req.Layer,
+	})
+	if err != nil {
+		return false, err
+	}
+	req.ID = id
+	row, source, err := d.decided(ctx, c, req)
+	if err != nil {
+		return false, err
+	}
+	if row.Verdict == store.Undecided {
+		d.emit(st.n, trace.ApprovalDecided{Act: string(req.Act), Target: req.Target, Decision: "defer"})
+		st.pause, st.pausedBy = &trace.Outcome{Kind: trace.AwaitingApproval, Steps: st.n, RequestID: id}, c
+		d.rec.decision(st.n, about, "defer", "approver", "", id)
+		return false, nil
+	}
+	return d.applyDecision(st, c, asks, row, source)
+}
+
+// applyDecision carries out what a decided row says of the call.
+func (d *drive) applyDecision(st *step, c *call, asks []judged, row store.PendingApproval, source string) (bool, error) {
+	decision := string(row.Verdict)
+	for _, j := range asks {
+		d.rec.decision(st.n, j, decision, source, "", row.ID)
+	}
+	d.emit(st.n, trace.ApprovalDecided{Act: row.Act, Target: row.Target, Decision: decision})
+	if row.Verdict != store.Approve {
+		c.refuse(st.n, fmt.Sprintf("%s denied", row.Act), prompt.Denied(policy.Act(row.Act), row.Target, prompt.Bound(row.Reason, d.entryCap, trace.ObsError)))
+		return false, nil
+	}
+	if err := d.rememberRow(row); err != nil {
+		return false, err
+	}
+	if len(row.Modified) > 0 {
+		return d.applyRewrite(st, c, row)
+	}
+	return true, nil
+}
+
+// request is what the approver is told of a call.
+func (d *drive) request(st *step, c *call, about judged) approve.Request {
+	req := approve.Request{
+		Act: about.need.Act, Target: needTarget(about.need), Goal: d.contract.Goal,
+		Rule: about.verdict.Rule, Layer: about.verdict.Layer, Matched: about.verdict.Matched,
+		RunID: d.runID(), Step: st.n, Tool: c.name, Args: c.args, Argv: about.need.Argv,
+	}
+	if p, ok := c.tool.(tool.Previewer); ok {
+		req.Content = p.Preview(d.toolCall(st, c))
+	} else if about.need.Act == policy.Exec && len(about.need.Argv) == 0 {
+		req.Content = string(c.args)
+	}
+	req.Content = prompt.Bound(req.Content, shownContent, trace.ObsTool)
+	return req
+}
+
+// decided waits for an answer to the pending row of req: the approver's, or that of
+// another process, whichever lands first. The row it returns is the store's; an
+// unresolved one means that the approver defers.
+func (d *drive) decided(ctx context.Context, c *call, req approve.Request) (store.PendingApproval, string, error) {
+	if err := d.lease.Flush(ctx); err != nil {
+		return store.PendingApproval{}, "", err
+	}
+	answers := make(chan approve.Decision, 1)
+	waitCtx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	defer func() { stop(); <-done }()
+	go func() {
+		defer close(done)
+		answers <- d.consult(waitCtx, req)
+	}()
+	tick := time.NewTicker(attachPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return store.PendingApproval{}, "", context.Cause(ctx)
+		case dec := <-answers:
+			if ctx.Err() != nil {
+				return store.PendingApproval{}, "", context.Cause(ctx)
+			}
+			return d.settleRequest(ctx, c, req, dec)
+		case <-tick.C:
+			row, err := d.store.Pending(ctx, req.ID)
+			if err != nil {
+				return store.PendingApproval{}, "", err
+			}
+			if row.Verdict != store.Undecided {
+				return row, "attached", nil
+			}
+		}
+	}
+}
+
+// consult asks the approver. One that panics or fails has decided nothing.
+func (d *drive) consult(ctx context.Context, req approve.Request) approve.Decision {
+	dec, err := approve.Ask(ctx, d.host.Approver, req)
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("the approver failed, and the act is deferred", "run", req.RunID, "act", req.Act, "target", req.Target, "error", err)
+	}
+	return dec
+}
+
+// settleRequest writes the approver's answer into the row, unless somebody else's is
+// there already, and returns the row.
+func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request, dec approve.Decision) (store.PendingApproval, string, error) {
+	for _, sp := range dec.Spent {
+		d.rec.approverCall(req.Step, sp)
+	}
+	if dec.Kind == approve.DecisionApprove {
+		if why := d.rewriteFault(c, req, dec.Modified); why != "" {
+			dec = approve.Deny(why)
+		}
+	}
+	r := store.ApprovalDecision{ID: req.ID, By: "approver", Reason: dec.Reason}
+	switch dec.Kind {
+	case approve.DecisionApprove:
+		r.Verdict = store.Approve
+		var err error
+		if r.Modified, err = jsonOf(dec.Modified); err != nil {
+			return store.PendingApproval{}, "", err
+		}
+		if r.Remember, err = jsonOf(dec.Remember); err != nil {
+			return store.PendingApproval{}, "", err
+		}
+	case approve.DecisionDeny:
+		r.Verdict = store.Deny
+	default:
+		row, err := d.store.Pending(ctx, req.ID)
+		return row, "attached", err
+	}
+	mine, err := d.store.ResolvePending(ctx, r)
+	if err != nil {
+		return store.PendingApproval{}, "", err
+	}
+	row, err := d.store.Pending(ctx, req.ID)
+	if mine {
+		return row, "approver", err
+	}
+	return row, "attached", err
+}
+
+// rewriteFault says why an approver's change of a call cannot be honoured, or
+// nothing. What is done must be what was approved, so it is judged before the
+// approval is stored.
+func (d *drive) rewriteFault(c *call, req approve.Request, m *approve.Modified) string {
+	if m == nil {
+		return ""
+	}
+	if err := req.CheckModified(m); err != nil {
+		return err.Error()
+	}
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(c.args, &args); err != nil || args["path"] == nil || m.Content != nil && args["content"] == nil {
+		return fmt.Sprintf("the approver changed the act, which cannot be done for %s: approve it as asked, deny it, or narrow it by a rule", c.name)
+	}
+	return ""
+}
+
+// applyRewrite performs what the approver made of a call, if the policy allows
+// that: an approval never crosses a deny.
+func (d *drive) applyRewrite(st *step, c *call, row store.PendingApproval) (bool, error) {
+	var m approve.Modified
+	if err := json.Unmarshal(row.Modified, &m); err != nil {
+		return false, fmt.Errorf("the change of request %d cannot be read: %w", row.ID, err)
+	}
+	target := filepath.ToSlash(m.Target)
+	if target == "" {
+		target = row.Target
+	}
+	act := policy.Act(row.Act)
+	j := judged{need: policy.Need{Act: act, Target: target}}
+	j.verdict = d.judge(j.need)
+	if j.verdict.Effect == policy.Deny {
+		d.refuse(st, c, j)
+		return false, nil
+	}
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(c.args, &args); err != nil {
+		return false, err
+	}
+	set := func(key, value string) error {
+		b, err := json.Marshal(value)
+		args[key] = b
+		return err
+	}
+	if err := set("path", target); err != nil {
+		return false, err
+	}
+	if m.Content != nil {
+		if err := set("content", *m.Content); err != nil {
+			return false, err
+		}
+	}
+	args2, err := json.Marshal(args)
+	if err != nil {
+		return false, err
+	}
+	c.args = args2
+	d.rec.decision(st.n, judged{policy.Need{Act: act, Target: row.Target}, policy.Verdict{Rule: row.Rule, Layer: row.Layer}}, "approve", "approver", target, row.ID)
+	return true, nil
+}
+
+// rememberRow keeps the rules that came with an approval.
+func (d *drive) rememberRow(row store.PendingApproval) error {
+	if len(row.Remember) == 0 {
+		return nil
+	}
+	var rules []policy.Rule
+	if err := json.Unmarshal(row.Remember, &rules); err != nil {
+		return fmt.Errorf("the rules remembered with request %d cannot be read: %w", row.ID, err)
+	}
+	d.remember(rules)
+	return nil
+}
+
+// jsonOf is v as JSON, and nothing for nothing.
+func jsonOf[T any](v T) (json.RawMessage, error) {
+	b, err := json.Marshal(v)
+	if err != nil || string(b) == "null" {
+		return nil, err
+	}
+	return b, nil
+}
+
+// remember keeps an approver's rules for the rest of the run, on top of the
+// policy: an allow among them can never beat a deny beneath.
+func (d *drive) remember(rules []policy.Rule) {
+	d.remembered = append(d.remembered, rules...)
+	d.setPolicy()
+}

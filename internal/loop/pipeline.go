@@ -1,0 +1,274 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// toolGrace is how long a tool may take to return after its context has ended
+// before it is left behind: long enough to kill a process tree and read its
+// pipes to the end.
+const toolGrace = 5 * time.Second
+
+// errToolTimeout is the cause of a call's context when the tool's own bound ends it.
+var errToolTimeout = errors.New("the tool's own time bound")
+
+// act runs the calls of a step. Calls are prepared one by one in the model's
+// order; read-only calls next to each other then run together, and everything
+// is folded in call order, so that nothing anybody can read tells how many ran
+// at once. A call that pauses the step ends the preparing: what comes behind it
+// never starts.
+func (d *drive) act(ctx context.Context, st *step) error {
+	calls := st.calls
+	for len(calls) > 0 && st.pause == nil {
+		batch := calls[:d.batchSize(calls)]
+		for _, c := range batch {
+			if err := d.prepare(ctx, st, c); err != nil {
+				return err
+			}
+			if st.pause != nil {
+				break
+			}
+		}
+		if err := d.runBatch(ctx, st, batch); err != nil {
+			return err
+		}
+		calls = calls[len(batch):]
+	}
+	return nil
+}
+
+// batchSize is how many of the leading calls may run together: a run of
+// read-only ones, else one.
+func (d *drive) batchSize(calls []*call) int {
+	if d.contract.ParallelReads() == 1 {
+		return 1
+	}
+	n := 0
+	for n < len(calls) && d.catalogue.isReadOnly(calls[n].name) {
+		n++
+	}
+	return max(n, 1)
+}
+
+// prepare takes a call to the point where only running it is left: it announces
+// it, checks its arguments, asks the policy and the approver, and journals it.
+// A call that does not get so far is settled with what the model is told.
+func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
+	d.emit(st.n, trace.ToolCalled{Name: c.name, Target: c.target()})
+	entry, ok := d.catalogue.byName[c.name]
+	if !ok {
+		c.refuse(st.n, "unknown tool "+c.name, prompt.UnknownTool(c.name, d.catalogue.names))
+		return nil
+	}
+	c.tool, c.spec = entry.tool, entry.spec
+	if c.fault != "" {
+		d.failArguments(st, c, c.fault)
+		return nil
+	}
+	args, err := tool.CheckArgs(c.spec.Schema, c.args)
+	if err != nil {
+		d.failArguments(st, c, err.Error())
+		return nil
+	}
+	c.args = args
+	needs, err := d.needs(st, c)
+	if err != nil {
+		d.fail(st, c, err)
+		return nil
+	}
+	ok, err = d.permit(ctx, st, c, needs)
+	if err != nil || !ok {
+		return err
+	}
+	if c.spec.IsIndeterminate() && !entry.builtin {
+		turn := st.turn()
+		c.attempt, _, err = d.store.OpenAttempt(ctx, d.lease, store.Attempt{
+			Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args, Turn: &turn,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.ready = true
+	return nil
+}
+
+// needs is what the call wants to do. A tool that does not say needs the
+// permission to execute its own name.
+func (d *drive) needs(st *step, c *call) ([]policy.Need, error) {
+	if n, ok := c.tool.(tool.Needer); ok {
+		return n.Needs(d.toolCall(st, c))
+	}
+	return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil
+}
+
+func (d *drive) toolCall(st *step, c *call) tool.Call {
+	return tool.Call{
+		ID: c.id, Name: c.name, Args: c.args, Run: d.runID(), Step: st.n, Key: d.callKey(st, c),
+		Workspace: d.workspaceFor(st, c),
+	}
+}
+
+// callKey is the same for every attempt at this call, across crashes.
+func (d *drive) callKey(st *step, c *call) string {
+	return fmt.Sprintf("%d/%d/%d", d.runID(), st.n, c.index)
+}
+
+// runBatch runs the prepared calls of a batch, at most as many at once as the
+// contract says, and folds them in call order.
+func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
+	var ready []*call
+	for _, c := range batch {
+		if c.ready {
+			ready = append(ready, c)
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	if err := d.lease.Flush(ctx); err != nil {
+		return err
+	}
+	if len(ready) == 1 {
+		return d.runCall(ctx, st, ready[0])
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(d.contract.ParallelReads())
+	for _, c := range ready {
+		group.Go(func() error { return d.runCall(groupCtx, st, c) })
+	}
+	return group.Wait()
+}
+
+// ended is how a tool came back.
+type ended struct {
+	result tool.Result
+	err    error
+	panic  any
+}
+
+// runCall runs one call and settles it. An error means that the drive cannot go
+// on: its context ended, or the journal could not be written.
+func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+	callCtx, cancel := ctx, context.CancelFunc(func() {})
+	if c.spec.Timeout > 0 {
+		callCtx, cancel = context.WithTimeoutCause(ctx, c.spec.Timeout, errToolTimeout)
+	}
+	defer cancel()
+	back := make(chan ended, 1)
+	go func() {
+		e := ended{}
+		defer func() {
+			if p := recover(); p != nil {
+				e.panic = p
+				d.log.Error("tool panicked", "run", d.runID(), "tool", c.name, "panic", p, "stack", string(debug.Stack()))
+			}
+			back <- e
+		}()
+		e.result, e.err = c.tool.Call(callCtx, d.toolCall(st, c))
+	}()
+	var e ended
+	select {
+	case e = <-back:
+	case <-callCtx.Done():
+		select {
+		case e = <-back:
+		case <-time.After(toolGrace):
+			return d.abandon(ctx, st, c)
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		// What it brought may be the half of something: the step is not
+		// committed, and an attempt stays open for a person to judge.
+		return cause
+	}
+	d.settleResult(st, c, e, errors.Is(context.Cause(callCtx), errToolTimeout))
+	if c.attempt == 0 {
+		return nil
+	}
+	how := store.Returned
+	if e.err != nil || e.panic != nil {
+		how = store.ReturnedError
+	}
+	return d.store.CloseAttempt(context.WithoutCancel(ctx), d.lease, c.attempt, how)
+}
+
+// abandon gives up on a tool that ignores the end of its context. Its goroutine
+// is left to itself, and an attempt stays open: nobody knows what it still does.
+func (d *drive) abandon(ctx context.Context, st *step, c *call) error {
+	d.log.Error("tool ignores the end of its context and is left behind", "run", d.runID(), "tool", c.name)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	c.refuse(st.n, c.name+" abandoned", prompt.ToolAbandoned(c.name))
+	return nil
+}
+
+// settleResult turns what a tool brought into what the model is told.
+func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
+	switch {
+	case e.panic != nil:
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+		return
+	case e.err != nil && timedOut:
+		c.refuse(st.n, c.name+" timed out", prompt.ToolTimedOut(c.name, c.spec.Timeout))
+		return
+	case e.err != nil:
+		d.fail(st, c, e.err)
+		return
+	}
+	r := e.result
+	kind, decision := r.Kind, r.Decision
+	if kind == "" || !kind.Known() {
+		kind = trace.ObsTool
+		if r.Target == "" {
+			r.Target = c.name
+		}
+	}
+	if decision == "" {
+		decision = "called " + c.name
+	}
+	text := r.Text
+	if !d.catalogue.byName[c.name].builtin {
+		text = prompt.ToolResult(c.name, text)
+	}
+	o := trace.Observation{
+		Step: st.n, Kind: kind, Target: r.Target, Text: prompt.Bound(clean(text), d.entryCap, kind),
+		First: r.First, Count: r.Count, Digest: r.Digest,
+	}
+	if r.Failed {
+		// A failure on a path tells nothing of its content and must not take the
+		// place of a success.
+		o.Kind, o.Target, o.First, o.Count, o.Digest = trace.ObsError, "", 0, 0, ""
+	}
+	c.end(decision, o)
+	c.changed, c.media = r.Changed && !r.Failed, r.Media
+}
+
+// fail settles a call with an error that the model is told.
+func (d *drive) fail(st *step, c *call, err error) {
+	c.refuse(st.n, c.name+" failed", prompt.Bound(clean(prompt.ToolError(c.name, err.Error())), d.entryCap, trace.ObsError))
+}
+
+func (d *drive) failArguments(st *step, c *call, why string) {
+	c.refuse(st.n, c.name+" refused: bad arguments", prompt.Bound(clean(prompt.BadArguments(c.name, why)), d.entryCap, trace.ObsError))
+}
+
+// clean makes text of a tool or a vendor fit to be stored and sent: valid UTF-8
+// without NUL, which no vendor accepts.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

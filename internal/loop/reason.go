@@ -1,0 +1,152 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// escalation is a completion that failed for good.
+type escalation struct{ err error }
+
+func (e *escalation) Error() string { return e.err.Error() }
+func (e *escalation) Unwrap() error { return e.err }
+
+// outcome is the one the run ends with: retryable when the provider may heal.
+func (e *escalation) outcome() trace.OutcomeKind {
+	if pe, ok := provider.AsError(e.err); ok && pe.Retryable() {
+		return trace.EscalatedRetryable
+	}
+	return trace.EscalatedTerminal
+}
+
+// reason asks the model once, with retries, and keeps what it said in the step.
+// Every attempt leaves a row. It returns an *escalation when the completion
+// failed for good, the cause of the context when that ended, and any other
+// error only when the trace cannot be kept.
+func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) error {
+	for attempt := 0; ; attempt++ {
+		resp, err := d.complete(ctx, st, req, attempt)
+		if err == nil {
+			d.take(st, resp)
+			return nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err := d.lease.Err(); err != nil {
+			return err
+		}
+		wait, again := d.contract.Retry.Wait(attempt+1, err)
+		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
+			d.rec.attempt(st.n, "escalated", "escalated after "+failureWord(err), 0)
+			return &escalation{err}
+		}
+		d.rec.attempt(st.n, "retry", fmt.Sprintf("retry %d after %s in %s", attempt+1, failureWord(err), wait), wait)
+		d.emit(st.n, trace.Retry{Failure: failureWord(err), Attempt: attempt + 1, DelayMS: wait.Milliseconds()})
+		if err := d.sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// waitsTooLong reports whether a wait would outlast the run's time: then it
+// ends at once instead of sleeping towards its deadline.
+func (d *drive) waitsTooLong(wait time.Duration) bool {
+	deadline, ok := d.contract.Budget.Deadline(d.startedAt)
+	return ok && d.now().Add(wait).After(deadline)
+}
+
+// sleep waits, unless the context ends first. Evidence is written before, since
+// a wait is a likely moment to be killed in.
+func (d *drive) sleep(ctx context.Context, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	if err := d.lease.Flush(ctx); err != nil {
+		return err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// complete is one attempt: the request, its row, and what streamed in.
+func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, attempt int) (*provider.Response, error) {
+	if err := d.lease.Flush(ctx); err != nil {
+		return nil, err
+	}
+	var sink provider.Sink
+	var pump *tokenPump
+	if d.streams() {
+		pump = newTokenPump(func(text string) { d.emit(st.n, trace.Token{Text: text}) })
+		sink.Token = pump.put
+	}
+	began := time.Now()
+	resp, err := d.ask1(ctx, req, sink)
+	took := time.Since(began)
+	if pump != nil {
+		pump.close()
+	}
+	if err == nil && resp == nil {
+		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
+	}
+	d.rec.providerCall(st.n, attempt, resp, err, took)
+	return resp, err
+}
+
+// ask1 calls the provider and turns a panic of it into a failure: an embedded
+// library must not take its program down.
+func (d *drive) ask1(ctx context.Context, req *provider.Request, sink provider.Sink) (resp *provider.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("provider panicked", "run", d.runID(), "provider", d.host.Provider.Name(), "panic", p)
+			resp, err = nil, fmt.Errorf("provider %s panicked: %v", d.host.Provider.Name(), p)
+		}
+	}()
+	return d.host.Provider.Complete(ctx, req, sink)
+}
+
+// take keeps what the model said in the step.
+func (d *drive) take(st *step, resp *provider.Response) {
+	resp.Text = clean(resp.Text)
+	st.response = resp
+	st.calls = newCalls(st.n, resp.Calls)
+	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
+	if resp.Usage != nil {
+		st.tokens += max(resp.Usage.TotalTokens, 0)
+	}
+	if resp.Reasoning != "" {
+		var tokens int64
+		if resp.Usage != nil {
+			tokens = resp.Usage.ReasoningTokens
+		}
+		d.emit(st.n, trace.Reasoning{Text: resp.Reasoning, Tokens: tokens})
+	}
+	if resp.ServedBy != "" {
+		d.rec.context(st.n, "served", resp.ServedBy)
+		d.emit(st.n, trace.FellBackTo{Provider: resp.ServedBy})
+	}
+}
+
+// failureWord is a failure in the short form that rows and events share: the
+// kind with its status, never a vendor's message.
+func failureWord(err error) string {
+	if pe, ok := provider.AsError(err); ok {
+		return pe.Text()
+	}
+	var ce *provider.ConfigError
+	if errors.As(err, &ce) {
+		return "Config"
+	}
+	return "Error"
+}

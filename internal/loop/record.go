@@ -1,0 +1,124 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// recorder turns what happens in a drive into evidence of its trace. Nothing it
+// is given is written at once: the rows join the next commit, or the flush that
+// comes before every effect and every wait.
+type recorder struct {
+	lease    *store.Drive
+	provider string
+}
+
+// refusal records that the policy forbade an act.
+func (r *recorder) refusal(step int, j judged, performed string) {
+	r.lease.Record(store.PolicyEvent{
+		Step: step, Kind: store.PolicyRefusal, Act: string(j.need.Act), Target: needTarget(j.need),
+		Rule: j.verdict.Rule, Layer: j.verdict.Layer, Decision: "deny", Source: "policy", Performed: performed,
+	})
+}
+
+// decision records what was decided about an act that the policy asks about, or
+// that is recorded also when it is allowed.
+func (r *recorder) decision(step int, j judged, decision, source, performed string, id trace.RequestID) {
+	r.lease.Record(store.PolicyEvent{
+		Step: step, Kind: store.PolicyDecision, Act: string(j.need.Act), Target: needTarget(j.need),
+		Rule: j.verdict.Rule, Layer: j.verdict.Layer, Decision: decision, Source: source, Performed: performed, RequestID: id,
+	})
+}
+
+// providerCall records one attempt at a completion, with everything that the
+// provider itself did for it.
+func (r *recorder) providerCall(step, attempt int, resp *provider.Response, err error, took time.Duration) {
+	row := store.ProviderCall{Step: step, Attempt: attempt, Purpose: store.ForStep, Provider: r.provider, Latency: took}
+	if err != nil {
+		row.Failure = failureWord(err)
+		if pe, ok := provider.AsError(err); ok {
+			row.Usage = pe.Usage
+		}
+		r.lease.Record(row)
+		return
+	}
+	row.Model, row.Usage, row.FirstToken, row.FinishReason = resp.Model, resp.Usage, resp.TTFT, resp.FinishReason
+	if resp.ServedBy != "" {
+		row.Provider = resp.ServedBy
+	}
+	r.lease.Record(row)
+}
+
+// approverCall records a completion that an approver paid for.
+func (r *recorder) approverCall(step int, s approve.Spend) {
+	r.lease.Record(store.ProviderCall{
+		Step: step, Purpose: store.ForApproval, Provider: s.Provider, Model: s.Model, Usage: s.Usage, Latency: s.Took, Failure: s.Failure,
+	})
+}
+
+// attempt records a completion that did not become the result of its step.
+func (r *recorder) attempt(step int, kind store.StepAttemptKind, decision string, delay time.Duration) {
+	r.lease.Record(store.StepAttempt{Step: step, Kind: kind, Decision: decision, Delay: delay})
+}
+
+// context records something about what the model is shown.
+func (r *recorder) context(step int, kind, detail string) {
+	r.lease.Record(store.ContextEvent{Step: step, Kind: kind, Detail: detail})
+}
+
+// assembled records what one request carried of the ledger.
+func (r *recorder) assembled(step int, a prompt.Assembled) {
+	for _, again := range a.Rereads {
+		kind := "reread"
+		if again.Why != "" {
+			kind = "reread_refused"
+		}
+		r.context(step, kind, again.Read.Target)
+	}
+	tokens := int64(a.Tokens)
+	r.lease.Record(store.ContextEvent{Step: step, Kind: "assembled", Detail: a.Detail(), Est: &tokens})
+}
+
+// contained records how the commands of the drive are contained.
+func (r *recorder) contained(a sandbox.Applied) {
+	r.lease.Record(store.SandboxEvent{Kind: "create", Backend: string(a.Rung), Detail: a.String()})
+}
+
+// command records a contained command and how it ended.
+func (r *recorder) command(step int, res *sandbox.Result) {
+	kind, detail := "exec", fmt.Sprintf("exit %d", res.Exit)
+	switch {
+	case res.Cap != "":
+		kind, detail = "cap_hit", string(res.Cap)
+	case res.Signal != "":
+		detail = "signal " + res.Signal
+	}
+	r.lease.Record(store.SandboxEvent{Step: step, Kind: kind, Backend: string(res.Applied.Rung), Detail: detail})
+}
+
+// gate records one evaluation of the criterion.
+func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt {
+	row := store.GateAttempt{Step: step, Phase: string(v.Phase), Outcome: store.GateFailed, Detail: v.Detail}
+	switch {
+	case err != nil:
+		row.Outcome, row.Detail = store.GateErrored, err.Error()
+	case v.Passed:
+		row.Outcome = store.GatePassed
+	}
+	r.lease.Record(row)
+	if row.Outcome == store.GateFailed && v.Phase == verify.PhaseCommand {
+		r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_phase_failed", Phase: string(v.Phase), Detail: v.Detail})
+		if v.Output != "" {
+			r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_output", Phase: string(v.Phase), Detail: v.Output})
+		}
+	}
+	return row
+}

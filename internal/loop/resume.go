@@ -1,0 +1,301 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// Resumption is what a caller states when a run is taken up again. The zero
+// value resumes under the policy and the contract that the run was last driven
+// under.
+type Resumption struct {
+	// Defaults gives what no store can hold: the tools. Its bounds are used only
+	// for a run whose contract was not recorded.
+	Defaults task.Contract
+	// Contract replaces the recorded one; its Goal and Root are the run's.
+	Contract *task.Contract
+	// Policy replaces the recorded one.
+	Policy *policy.Policy
+
+	// At most one of these is set: what the run waits for.
+	Decision *Decision
+	Recovery *store.RecoveryDecision
+}
+
+// Decision decides what a run waits for.
+type Decision struct {
+	ID       trace.RequestID
+	Decision approve.Decision
+}
+
+// Resume drives run id from its last committed step, or reports how it ended. A
+// run that somebody else drives, that cannot be resumed, or that is given a
+// decision that does not fit is left exactly as it was.
+func Resume(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.Result, error) {
+	h = h.withDefaults()
+	res := &trace.Result{RunID: id}
+	if h.Provider == nil || h.Store == nil {
+		return res, h.Validate()
+	}
+	opts, err := r.enter(h)
+	if err != nil {
+		return res, err
+	}
+	lease, left, err := h.Store.EnterDrive(ctx, id, opts)
+	if err != nil {
+		return res, err
+	}
+	if lease == nil {
+		return report(h, id, left), nil
+	}
+	d, err := r.rebuild(ctx, h, left)
+	if err != nil {
+		return res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	}
+	defer d.close()
+	d.hold(lease)
+	if err := d.restore(ctx, left); err != nil {
+		return res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	}
+	return d.drive(ctx)
+}
+
+// enter is what the store is told of a resume.
+func (r Resumption) enter(h Host) (store.EnterOptions, error) {
+	opts := store.EnterOptions{Provider: h.Provider.Name(), LeaseTTL: r.Defaults.Lease(), Recovery: r.Recovery}
+	if r.Contract != nil {
+		opts.LeaseTTL = r.Contract.Lease()
+	}
+	if r.Policy != nil {
+		if err := r.Policy.Validate(); err != nil {
+			return opts, &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
+		}
+		raw, err := json.Marshal(*r.Policy)
+		if err != nil {
+			return opts, fmt.Errorf("policy cannot be stored: %w", err)
+		}
+		opts.Policy = raw
+	}
+	if r.Decision == nil {
+		return opts, nil
+	}
+	dec := r.Decision.Decision
+	out := &store.ApprovalDecision{ID: r.Decision.ID, Reason: dec.Reason}
+	switch dec.Kind {
+	case approve.DecisionApprove:
+		out.Verdict = store.Approve
+	case approve.DecisionDeny:
+		out.Verdict = store.Deny
+	default:
+		return opts, nil // a second deferral decides nothing: the run still waits
+	}
+	var err error
+	if out.Modified, err = jsonOf(dec.Modified); err != nil {
+		return opts, err
+	}
+	if out.Remember, err = jsonOf(dec.Remember); err != nil {
+		return opts, err
+	}
+	opts.Decision = out
+	return opts, nil
+}
+
+// report is the result of a run that is not driven: it ended, or it waits.
+func report(h Host, id trace.RunID, left *store.Resumed) *trace.Result {
+	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
+	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
+		if n := len(left.Turns); n > 0 && len(left.Turns[n-1].Calls) == 0 {
+			res.Reply = left.Turns[n-1].Text
+		}
+	}
+	watch := trace.NewWatch(h.Observer, h.Log)
+	emit := func(f trace.Fact) {
+		watch.Emit(trace.Event{RunID: id, Step: left.Outcome.Steps, Depth: left.Info.Depth, Fact: f})
+	}
+	if len(left.Attempts) > 0 {
+		emit(trace.RecoveryPaused{AttemptID: left.Attempts[0].ID, Tool: left.Attempts[0].Tool})
+		return res
+	}
+	if left.Written {
+		emit(trace.Ended{Outcome: left.Outcome.Kind, Steps: left.Outcome.Steps, Tokens: left.Info.Tokens})
+	}
+	return res
+}
+
+// rebuild makes the drive of a run again from what was recorded of it.
+func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*drive, error) {
+	c := r.Defaults
+	c.Goal, c.Root = left.Info.Goal, left.Info.Root
+	switch {
+	case r.Contract != nil:
+		c = *r.Contract
+		c.Goal, c.Root = left.Info.Goal, left.Info.Root
+	case len(left.Contract) > 0:
+		var err error
+		if c, err = c.Restore(left.Contract); err != nil {
+			return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadableContract, Detail: err.Error()}
+		}
+	}
+	c = c.Clone()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Policy != nil:
+		h.Policy = *r.Policy
+	case len(left.Policy) == 0:
+		return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.NoRecordedPolicy, Detail: "no policy was recorded with the run: state one"}
+	default:
+		if err := json.Unmarshal(left.Policy, &h.Policy); err != nil {
+			return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadablePolicy, Detail: err.Error()}
+		}
+	}
+	return newDrive(ctx, h, c)
+}
+
+// restore puts the drive where the run stands: what it observed, what it spent,
+// what it was permitted, and what is still to be done of the last step.
+func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
+	stored := make([]trace.Observation, len(left.Observations))
+	for i, o := range left.Observations {
+		stored[i] = o.Observation
+	}
+	d.ledger = prompt.NewLog(stored, nil)
+	d.ledger.Committed()
+	for _, t := range left.Turns {
+		d.turns[t.Step] = t
+		d.reply = ""
+		if len(t.Calls) == 0 {
+			d.reply = t.Text
+		}
+	}
+	d.last, d.spent = left.LastStep, left.SpentTokens
+	d.classes = d.lease.TurnID != 0
+	// A turn that was found to be work before it died asks again as it asked the
+	// first time; that it is work is settled.
+	d.classifies, d.settled = d.classes && d.contract.Answers(), true
+	d.due = left.Approved
+	approvals, err := d.store.Approvals(ctx, d.runID())
+	if err != nil {
+		return err
+	}
+	for _, a := range approvals {
+		if a.Verdict == store.Approve {
+			if err := d.rememberRow(a); err != nil {
+				return err
+			}
+			if a.Act == string(policy.Net) {
+				d.granted[a.Target] = true
+			}
+		}
+	}
+	return d.restoreGate(ctx)
+}
+
+// restoreGate finds the last verdict, so that the same one is not told twice.
+func (d *drive) restoreGate(ctx context.Context) error {
+	if d.criterion == nil {
+		return nil
+	}
+	attempts, err := store.Collect(d.store.GateAttempts(ctx, d.runID()))
+	if err != nil {
+		return err
+	}
+	d.judged = len(attempts) > 0 && judgedAlready(attempts, d.last)
+	var last *store.GateAttempt
+	for i := range attempts {
+		if attempts[i].Outcome == store.GateFailed {
+			last, d.gateFailed = &attempts[i], true
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	events, err := store.Collect(d.store.SandboxEvents(ctx, d.runID()))
+	if err != nil {
+		return err
+	}
+	v := verify.Verdict{Phase: verify.Phase(last.Phase), Detail: last.Detail, TellModel: true}
+	for _, e := range events {
+		if e.Kind == "gate_output" && e.Step == last.Step {
+			v.Output = e.Detail
+		}
+	}
+	d.told = v.Feedback()
+	return nil
+}
+
+// catchUp finishes what the last drive left undone of its last committed step:
+// what a person has approved meanwhile, and the verdict of the gate.
+func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
+	for _, p := range d.due {
+		if err := d.perform(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if d.last == 0 || d.criterion == nil || d.judged {
+		return nil, nil
+	}
+	passed, err := d.check(ctx, d.last)
+	if err != nil || !passed {
+		return nil, err
+	}
+	return d.finish(ctx, trace.Outcome{Kind: trace.Success, Steps: d.last})
+}
+
+// perform carries out an act that a person approved while nobody drove the run:
+// that very call, through the ordinary pipeline, as the tool it was. The policy
+// is asked again, since a pause grants no immunity.
+func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
+	if p.Tool == "" || p.Act == string(policy.Net) {
+		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
+		return err
+	}
+	d.entryCap = prompt.EntryCap(d.contextBudget().Effective(d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0))
+	st := &step{n: p.Step, response: &provider.Response{}}
+	c := &call{
+		index: p.CallIndex, id: p.CallID, name: p.Tool, args: p.Arguments,
+		grant: &grant{act: policy.Act(p.Act), target: p.Target, id: p.ID},
+	}
+	st.calls = []*call{c}
+	if len(p.Modified) > 0 {
+		if _, err := d.applyRewrite(st, c, p); err != nil {
+			return err
+		}
+		if !c.done {
+			c.grant.target = c.target()
+		}
+	}
+	if !c.done {
+		if err := d.prepare(ctx, st, c); err != nil {
+			return err
+		}
+	}
+	if st.pause != nil {
+		return fmt.Errorf("the approved act of request %d asks for something else again: %s", p.ID, st.pause)
+	}
+	if c.ready {
+		d.rec.decision(p.Step, judged{policy.Need{Act: policy.Act(p.Act), Target: p.Target}, policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
+			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
+		if err := d.runBatch(ctx, st, st.calls); err != nil {
+			return err
+		}
+	}
+	if _, err := d.store.MarkPerformed(ctx, d.lease, p.ID, c.observation); err != nil {
+		return err
+	}
+	d.ledger.Add(c.observation)
+	d.ledger.Committed()
+	return nil
+}

@@ -1,0 +1,164 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/initorigin/io-harness-go/internal/builtin"
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/toolchain"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// prepareCommands decides once what surrounds every command of the run: the
+// toolchain found in the workspace, its caches, a private temporary directory,
+// and what the policy denies to read.
+func (d *drive) prepareCommands(ctx context.Context) error {
+	root := d.workspace.Root()
+	d.profile = d.contract.Sandbox
+	d.profile.Workspace = root
+	if chain, ok := toolchain.Detect(root); ok {
+		d.toolchain, d.project = chain, chain.Describe()
+		caches := chain.Caches()
+		var missing []string
+		if d.profile, missing = d.profile.Grant(caches.Dirs, caches.Env); len(missing) > 0 {
+			d.log.Warn("caches of the toolchain cannot be made: its commands may be slow or fail", "dirs", missing)
+		}
+	}
+	denied, err := d.workspace.Denied(ctx, policy.Read)
+	if err != nil {
+		return err
+	}
+	d.profile.Reads.Deny = append(slices.Clip(d.profile.Reads.Deny), denied...)
+	if !d.profile.SharedTemp {
+		if d.profile.Temp, d.removeTemp, err = sandbox.NewTemp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runCommand is the one way in which a drive starts a process.
+func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+	res, err := sandbox.Run(ctx, cmd, p)
+	if res == nil {
+		return nil, err
+	}
+	d.rec.command(n, res)
+	action := "exec"
+	if res.Cap != "" {
+		action = "cap_hit"
+	}
+	d.emit(n, trace.Sandboxed{Action: action, Backend: string(res.Applied.Rung)})
+	return res, err
+}
+
+// commandProfile is the boundary of a command that the model asked for.
+func (d *drive) commandProfile() sandbox.Profile {
+	p := d.profile
+	if limit := d.contract.CommandTimeout(); p.Limits.Wall == 0 || p.Limits.Wall > limit {
+		p.Limits.Wall = limit
+	}
+	return p
+}
+
+// resolve finds the file that a program's name means, in the environment and
+// from the directory that commands get.
+func (d *drive) resolve(program string) (string, error) {
+	env, _ := sandbox.Environ(d.profile)
+	return sandbox.Resolve(program, d.workspace.Root(), env)
+}
+
+// builtinTools are the tools of the library, bound to this drive.
+func (d *drive) builtinTools() []tool.Tool {
+	return builtin.Tools(builtin.Env{
+		Run: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error) {
+			return d.runCommand(ctx, c.Step, cmd, d.commandProfile())
+		},
+		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
+			p := d.commandProfile()
+			narrow(&p)
+			return d.runCommand(ctx, c.Step, cmd, p)
+		},
+		Resolve:      d.resolve,
+		EntryCap:     func() int { return d.entryCap },
+		MaxReadChars: d.contract.MaxReadChars,
+		ExecTimeout:  d.contract.CommandTimeout(),
+		Toolchain:    d.toolchain,
+	})
+}
+
+// composeSystem writes the system block, once: its bytes must stay the same for
+// as long as a vendor's cache is to hold.
+func (d *drive) composeSystem(ctx context.Context) error {
+	applied, err := sandbox.Plan(ctx, d.profile)
+	if err != nil {
+		return err
+	}
+	s := prompt.System{
+		Base: prompt.Work, Preset: string(d.contract.Prompt.Preset), Replace: d.contract.Prompt.Replace, Append: d.contract.Prompt.Append,
+		ExtraTools: d.catalogue.extra, Instructions: d.contract.Prompt.Instructions,
+		Boundary: prompt.Boundary(d.policy, applied), Family: provider.PromptFamily(d.host.Provider),
+	}
+	composed := s.Compose()
+	d.system = composed.Text
+	s.Base = prompt.Conversation
+	d.openingSystem = s.Compose().Text
+	d.emit(0, trace.PromptComposed{
+		Family: string(composed.Family), Bytes: len(composed.Text), Source: composed.Source,
+		Boundary: composed.Boundary, Instructions: composed.Instructions,
+	})
+	d.rec.contained(applied)
+	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
+	return nil
+}
+
+// authorise asks the policy about every host that the provider may dial, before
+// the first completion. The provider's own host needs no rule; a deny on it
+// still holds, and an ask is put to the approver.
+func (d *drive) authorise(ctx context.Context) (*trace.Outcome, error) {
+	for _, endpoint := range d.host.Provider.Endpoints() {
+		st, c := &step{}, &call{name: "provider"}
+		target, ok := policy.NetTarget(endpoint)
+		j := judged{need: policy.Need{Act: policy.Net, Target: target}}
+		switch {
+		case !ok:
+			j.need.Target = endpoint
+			j.verdict = policy.Verdict{Effect: policy.Deny, Rule: policy.UncheckableHost, Matched: true}
+		default:
+			j.verdict = d.policy.ForProvider(target).Check(j.need)
+		}
+		switch j.verdict.Effect {
+		case policy.Allow:
+			d.rec.decision(0, j, "allow", "policy", "", 0)
+			continue
+		case policy.Ask:
+			if d.granted[target] {
+				continue
+			}
+			agreed, err := d.ask(ctx, st, c, []judged{j})
+			if err != nil {
+				return nil, err
+			}
+			if agreed {
+				continue
+			}
+			if st.pause != nil {
+				return d.finish(ctx, *st.pause)
+			}
+		default:
+			d.refuse(st, c, j)
+		}
+		out, err := d.finish(ctx, trace.Outcome{Kind: trace.Refused})
+		if err != nil {
+			return out, err
+		}
+		return out, fmt.Errorf("provider %s cannot be asked: %w", d.host.Provider.Name(), j.verdict.Refusal(j.need))
+	}
+	return nil, nil
+}

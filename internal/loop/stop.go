@@ -1,0 +1,44 @@
+package loop
+
+import "github.com/initorigin/io-harness-go/trace"
+
+// stop is one reason to end a run after a step, or to let it wait.
+type stop struct {
+	name string
+	when func(*drive, *step) *trace.Outcome
+}
+
+// stops are the reasons that are known before the step commits, in the order in
+// which they are looked at: the first that holds decides. The outcome then
+// commits with the step. What only the gate can tell comes after it.
+var stops = []stop{
+	{"waiting for a person", func(_ *drive, st *step) *trace.Outcome { return st.pause }},
+	{"stalled", func(_ *drive, st *step) *trace.Outcome {
+		if st.progress != stalled {
+			return nil
+		}
+		return &trace.Outcome{Kind: trace.Stalled, Steps: st.n}
+	}},
+	{"token budget", func(d *drive, st *step) *trace.Outcome {
+		if !d.contract.Budget.TokensExceeded(d.spent + st.tokens) {
+			return nil
+		}
+		return &trace.Outcome{Kind: trace.CostBudgetExceeded, Steps: st.n}
+	}},
+	{"answered, and nothing checks", func(d *drive, st *step) *trace.Outcome {
+		if d.criterion != nil || !st.answered {
+			return nil
+		}
+		return &trace.Outcome{Kind: trace.Finished, Steps: st.n}
+	}},
+}
+
+// outcome is what the step leads to, or nil to go on.
+func (d *drive) outcome(st *step) *trace.Outcome {
+	for _, s := range stops {
+		if o := s.when(d, st); o != nil {
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/loop"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// Option changes one turn and no other.
+type Option func(*options)
+
+type options struct {
+	host     loop.Host
+	contract task.Contract
+	stated   bool // the contract is the caller's and may bring its own goal
+	resume   loop.Resumption
+}
+
+// WithContract bounds this turn by c in place of the defaults that the session
+// was opened with. Its Root is not used: it is the session's. Its Goal is used
+// when the prompt is empty.
+func WithContract(c task.Contract) Option {
+	return func(o *options) {
+		o.contract, o.stated = c.Clone(), true
+		o.resume.Contract = &c
+	}
+}
+
+// WithConversational says whether this turn may be answered without any work.
+func WithConversational(mode task.Conversational) Option {
+	return func(o *options) { o.contract.Conversational = mode }
+}
+
+// WithObserver watches this turn in place of the bound observer, and makes it
+// stream. Nil: nobody watches.
+func WithObserver(w trace.Observer) Option { return func(o *options) { o.host.Observer = w } }
+
+// WithProvider asks another provider for this turn.
+func WithProvider(p provider.Provider) Option { return func(o *options) { o.host.Provider = p } }
+
+// WithPolicy puts this turn under another policy.
+func WithPolicy(p policy.Policy) Option {
+	return func(o *options) {
+		o.host.Policy = p
+		o.resume.Policy = &p
+	}
+}
+
+// WithApprover asks another approver during this turn.
+func WithApprover(a approve.Approver) Option { return func(o *options) { o.host.Approver = a } }
+
+// Decide answers the request that a paused turn waits for. It is for ResumeTurn
+// and has no effect on a new turn.
+func Decide(id trace.RequestID, d approve.Decision) Option {
+	return func(o *options) { o.resume.Decision = &loop.Decision{ID: id, Decision: d} }
+}

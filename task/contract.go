@@ -1,0 +1,211 @@
+package task
+
+import (
+	"slices"
+	"time"
+
+	"github.com/initorigin/io-harness-go/budget"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// Defaults of a contract, each behind the zero value of its field.
+const (
+	// ExecTimeout bounds one command: long enough for the test suite of a
+	// middle-sized project.
+	ExecTimeout = 900 * time.Second
+	// LeaseTTL is how long a driver that stopped renewing keeps its run: twice
+	// ExecTimeout, so that no command outlasts it.
+	LeaseTTL = 1800 * time.Second
+	// MaxParallelReads is how many read-only calls of one completion run together.
+	MaxParallelReads = 10
+	// ContextTokens is the size of the observation section of a request.
+	ContextTokens = 24_000
+	// ContextShare is the share of the remaining token budget that one request's
+	// observations may take.
+	ContextShare = 0.5
+	// StallWindow is how many equal or fruitless steps in a row are a stall.
+	StallWindow = 3
+	// StallReplans is how often a stalled run is told to change its approach
+	// before it is stopped.
+	StallReplans = 1
+)
+
+// Contract states one piece of work. Only Goal and Root are needed; the zero
+// value of every other field is a useful default.
+type Contract struct {
+	// Goal is what is wanted, in plain words.
+	Goal string
+	// Root is the directory to work in. A relative path is taken from the
+	// working directory when the run starts and kept as an absolute one.
+	Root string
+	// Constraints are told to the model verbatim beside the goal.
+	Constraints []string
+
+	// Verify decides when the work is done. Nil: when the model answers
+	// without calling a tool.
+	Verify verify.Criterion
+	// Output demands the shape of the final answer. Nil demands none.
+	Output *verify.Schema
+	// Budget bounds steps, time, tokens and retries.
+	Budget budget.Limits
+
+	// Tools are offered beside the built-in ones.
+	Tools tool.Toolbox
+
+	// Sandbox is the boundary around every command. The zero value lets
+	// commands write in Root, a private temporary directory and the caches of
+	// the project's toolchain, scrubs the environment and denies the network.
+	// Workspace, Temp and the toolchain's caches are filled in by the run.
+	Sandbox sandbox.Profile
+	// ExecTimeout bounds one command. Zero means the constant ExecTimeout.
+	ExecTimeout time.Duration
+
+	// Prompt changes the system block.
+	Prompt Prompt
+	// Retry is how long to wait between attempts at a completion.
+	Retry provider.RetryPolicy
+	// Stall is when a run that gets nowhere is told so, and then stopped.
+	Stall Stall
+	// Context sizes what the model is shown of earlier steps.
+	Context Context
+	// Effort is how hard the model should think. Empty leaves it to the vendor.
+	Effort provider.Effort
+	// Model overrides the provider's own model.
+	Model string
+	// MaxParallelReads is how many read-only calls of one completion may run
+	// together. Zero means the constant MaxParallelReads; 1 means one by one.
+	MaxParallelReads int
+	// MaxReadChars is the most characters that one file read may show, beside
+	// the cap that follows from the context budget. Zero means only that cap.
+	MaxReadChars int
+	// LeaseTTL is how long a crashed driver keeps its run from others. Zero
+	// means the constant LeaseTTL. A live driver renews it on its own.
+	LeaseTTL time.Duration
+
+	// Conversational says whether a session's turn may be answered without any
+	// work. The zero value infers it: yes when nothing checks the work.
+	Conversational Conversational
+}
+
+// Conversational says whether a turn may be answered without any work.
+type Conversational string
+
+// The three states. Infer is not a spelling of Forbid.
+const (
+	Infer  Conversational = ""       // allowed when Verify is nil
+	Allow  Conversational = "allow"  // always allowed
+	Forbid Conversational = "forbid" // every turn is work
+)
+
+// Answers reports whether a turn under c may be answered without any work.
+func (c Contract) Answers() bool {
+	switch c.Conversational {
+	case Allow:
+		return true
+	case Forbid:
+		return false
+	}
+	return c.Verify == nil
+}
+
+// Prompt changes the system block that the library composes. It never changes
+// what is enforced.
+type Prompt struct {
+	// Preset adds a manner: PresetConcise or PresetCareful.
+	Preset Preset
+	// Replace takes the place of the library's description of the agent. The
+	// boundary and the closing instruction are still added.
+	Replace string
+	// Append is added after the description.
+	Append string
+	// Instructions are texts found in the repository, shown to the model as
+	// untrusted guidance.
+	Instructions []string
+}
+
+// Preset is a manner added to the description of the agent.
+type Preset string
+
+// The presets.
+const (
+	PresetConcise Preset = "concise"
+	PresetCareful Preset = "careful"
+)
+
+// Stall is when a run that gets nowhere is told so, and then stopped. The zero
+// value is StallWindow and StallReplans.
+type Stall struct {
+	// Window is how many equal steps, or steps that changed nothing and were
+	// seen before, make a stall. Zero means StallWindow; negative never stalls.
+	Window int
+	// Replans is how often the run is told before it is stopped. Zero means
+	// StallReplans; negative stops at the first stall.
+	Replans int
+}
+
+// Limits returns the window, zero when the policy is off, and the replans.
+func (s Stall) Limits() (window, replans int) {
+	window, replans = s.Window, s.Replans
+	switch {
+	case window == 0:
+		window = StallWindow
+	case window < 0:
+		window = 0
+	}
+	switch {
+	case replans == 0:
+		replans = StallReplans
+	case replans < 0:
+		replans = 0
+	}
+	return window, replans
+}
+
+// Context sizes the observation section of a request. The zero value is
+// ContextTokens and ContextShare.
+type Context struct {
+	// MaxTokens caps the section. Zero means ContextTokens.
+	MaxTokens int
+	// Share is the part of the remaining token budget that it may take, above 0
+	// and at most 1. Zero means ContextShare. Without a token budget it has no
+	// effect.
+	Share float64
+}
+
+// New returns a contract for goal in the directory root, with every default.
+func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
+
+// Clone returns a copy that shares no slice with c.
+func (c Contract) Clone() Contract {
+	c.Constraints = slices.Clone(c.Constraints)
+	c.Tools = slices.Clone(c.Tools)
+	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
+	return c
+}
+
+// ParallelReads is MaxParallelReads with its default.
+func (c Contract) ParallelReads() int {
+	if c.MaxParallelReads == 0 {
+		return MaxParallelReads
+	}
+	return max(c.MaxParallelReads, 1)
+}
+
+// CommandTimeout is ExecTimeout with its default.
+func (c Contract) CommandTimeout() time.Duration {
+	if c.ExecTimeout == 0 {
+		return ExecTimeout
+	}
+	return c.ExecTimeout
+}
+
+// Lease is LeaseTTL with its default.
+func (c Contract) Lease() time.Duration {
+	if c.LeaseTTL == 0 {
+		return LeaseTTL
+	}
+	return c.LeaseTTL
+}

@@ -1,0 +1,162 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Printer returns an observer that writes a live, readable view of a run to w:
+// the goal, each step with its calls, refusals and approvals, what streams in,
+// and how it ended with tokens and time. It colours only when w is a terminal
+// and the environment does not ask for none (NO_COLOR). Control characters of
+// what it shows are taken out, so that nothing shown can steer the terminal.
+//
+// The observer belongs to one run, or to the turns of one session one after
+// another.
+func Printer(w io.Writer) Observer { return newPrinter(w, isTerminal(w), time.Now) }
+
+func newPrinter(w io.Writer, colour bool, clock func() time.Time) *printer {
+	return &printer{w: w, colour: colour, clock: clock}
+}
+
+// isTerminal reports whether w is a character device and colour is not
+// switched off. A null device is one too, where colour does no harm.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+type printer struct {
+	w      io.Writer
+	colour bool
+	clock  func() time.Time
+
+	started time.Time
+	inText  bool // the cursor stands behind streamed text
+}
+
+// Colours by meaning; the codes are those of every terminal since the VT100.
+const (
+	dim    = "2"
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func (p *printer) paint(code, s string) string {
+	if !p.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// line writes one line, on a fresh one when text is streaming.
+func (p *printer) line(ev Event, format string, args ...any) {
+	if p.inText {
+		fmt.Fprintln(p.w)
+		p.inText = false
+	}
+	fmt.Fprintf(p.w, "%s"+format+"\n", append([]any{strings.Repeat("  ", ev.Depth)}, args...)...)
+}
+
+// shownMax bounds one value on a line: a line of a wide terminal.
+const shownMax = 160
+
+// shown makes a value fit for one line of a terminal.
+func shown(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+			return -1
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > shownMax {
+		return string(runes[:shownMax-1]) + "…"
+	}
+	return s
+}
+
+// Observe prints ev.
+func (p *printer) Observe(ev Event) Flow {
+	switch f := ev.Fact.(type) {
+	case Started:
+		p.started = p.clock()
+		p.line(ev, "%s %s", p.paint(bold, fmt.Sprintf("run %d", ev.RunID)), shown(f.Goal))
+	case Contained:
+		p.line(ev, "%s", p.paint(dim, fmt.Sprintf("  contained: %s by %s", f.Mode, f.Backend)))
+	case Token:
+		if !p.inText {
+			fmt.Fprint(p.w, "  ")
+		}
+		p.inText = true
+		fmt.Fprint(p.w, strings.Map(func(r rune) rune {
+			if r != '\n' && r != '\t' && (r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0)) {
+				return -1
+			}
+			return r
+		}, f.Text))
+	case Retry:
+		p.line(ev, "  %s", p.paint(yellow, fmt.Sprintf("retry %d after %s in %s", f.Attempt, f.Failure, time.Duration(f.DelayMS)*time.Millisecond)))
+	case FellBackTo:
+		p.line(ev, "  %s", p.paint(yellow, "served by "+shown(f.Provider)))
+	case ToolCalled:
+		if f.Target == f.Name {
+			p.line(ev, "  %s %s", p.paint(cyan, "→"), shown(f.Name))
+		} else {
+			p.line(ev, "  %s %s %s", p.paint(cyan, "→"), shown(f.Name), shown(f.Target))
+		}
+	case RefusedAct:
+		why := "the default of the policy"
+		if f.Rule != "" || f.Layer != "" {
+			why = fmt.Sprintf("rule %q of layer %q", f.Rule, f.Layer)
+		}
+		p.line(ev, "    %s %s %s: %s", p.paint(red, "refused"), f.Act, shown(f.Target), shown(why))
+	case ApprovalRequested:
+		p.line(ev, "    %s %s %s?", p.paint(yellow, "asks"), f.Act, shown(f.Target))
+	case ApprovalDecided:
+		p.line(ev, "    %s %s %s", p.paint(yellow, f.Decision), f.Act, shown(f.Target))
+	case Sandboxed:
+		if f.Action == "cap_hit" {
+			p.line(ev, "    %s", p.paint(red, "a ceiling of the sandbox was hit"))
+		}
+	case StepCommitted:
+		changed := ""
+		if f.Changed {
+			changed = p.paint(green, " changed")
+		}
+		p.line(ev, "  %s %s%s %s", p.paint(bold, fmt.Sprintf("step %d", ev.Step)), shown(f.Decision), changed, p.paint(dim, fmt.Sprintf("(%d tokens)", f.Tokens)))
+	case Gated:
+		code := red
+		if f.Outcome == "passed" {
+			code = green
+		}
+		p.line(ev, "  gate %s %s", f.Phase, p.paint(code, f.Outcome))
+	case Replanned:
+		p.line(ev, "  %s", p.paint(yellow, "told to change its approach"))
+	case Aborted:
+		p.line(ev, "%s %s", p.paint(red, "aborted:"), shown(f.ErrorKind))
+	case Ended:
+		code := green
+		if f.Outcome != Success && f.Outcome != Finished {
+			code = yellow
+		}
+		took := ""
+		if !p.started.IsZero() {
+			took = ", " + p.clock().Sub(p.started).Round(time.Millisecond).String()
+		}
+		p.line(ev, "%s %s", p.paint(code, string(f.Outcome)), p.paint(dim, fmt.Sprintf("(%d steps, %d tokens%s)", f.Steps, f.Tokens, took)))
+	}
+	return Continue
+}
