@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // A Vendor is a fake model vendor on loopback. It answers its n-th request with
@@ -225,6 +226,9 @@ func ChatText(model, text string) Reply {
 // its arguments.
 func ChatCall(model, id, name, args string) Reply {
 	half := len(args) / 2
+	for half > 0 && half < len(args) && !utf8.RuneStart(args[half]) {
+		half--
+	}
 	payloads := []string{
 		fmt.Sprintf(`{"model":%s,"choices":[{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]},"finish_reason":null}]}`, jsonText(model), jsonText(id), jsonText(name)),
 		fmt.Sprintf(`{"model":%s,"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]},"finish_reason":null}]}`, jsonText(model), jsonText(args[:half])),
