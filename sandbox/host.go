@@ -41,6 +41,8 @@ type Host struct {
 	Seatbelt     Feature
 	JobObject    Feature
 	AppContainer Feature
+
+	cgroup string // the directory in which a command's group is made
 }
 
 // Rung is the strongest rung that a command with no network would get.

@@ -6,4 +6,6 @@ func probeHost(h *Host) {
 		h.LandlockABI = 0
 	}
 	h.Seccomp = works(probeSeccomp())
+	stop, group := probeStop(h)
+	h.Stop, h.Cgroup = works(stop), works(group)
 }

@@ -16,42 +16,72 @@ import (
 // that thread for good, and the death signal of a child is sent when the thread
 // that made it ends, not when the process does.
 func launch(s *spec, a *Applied) (*child, error) {
+	apparatus := func(op string, err error) error {
+		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
+	}
 	r, err := newRestriction(s)
 	if err != nil {
-		return nil, &Error{Kind: ErrApparatus, Op: "build boundary", Program: s.argv[0], Rung: s.rung, Err: err}
+		return nil, apparatus("build boundary", err)
 	}
+	t := &tree{marker: s.marker}
+	if s.host.cgroup != "" {
+		if t.group, err = newCgroup(s.host.cgroup); err != nil {
+			// The kill is less sure without it, and is reported as such.
+			a.Kill = KillMarker
+		}
+	}
+	t.sure = a.Kill == KillCgroup
+	limits := s.profile.Limits
+	hold := t.group != nil || s.host.Stop.Works && (limits.CPU > 0 || limits.OpenFiles > 0)
 	files := onlyThese(s.files)
-	started := make(chan error, 1)
+	outcome := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
 	go onScratchThread(r.spoils(), func() {
 		defer close(c.exited)
-		if err := r.apply(); err != nil {
+		err := r.apply()
+		if err != nil {
 			r.close()
-			started <- &Error{Kind: ErrApparatus, Op: "apply boundary", Program: s.argv[0], Rung: s.rung, Err: err}
+			outcome <- apparatus("apply boundary", err)
 			return
 		}
 		proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
 			Dir:   s.dir,
 			Env:   s.env,
 			Files: files,
-			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: hold},
 		})
 		r.close()
 		if err != nil {
-			started <- startError(s, err)
+			outcome <- startError(s, err)
 			return
 		}
-		t := &tree{pid: proc.Pid, marker: s.marker, born: time.Now()}
-		c.pid, c.kill, c.pids = t.pid, t.kill, t.pids
-		c.release = func() {}
-		c.monitor = func(l Limits, stop <-chan struct{}) <-chan Cap { return nil }
-		started <- nil
+		t.pid, t.born = proc.Pid, time.Now()
+		if hold {
+			err := held(t.pid, func() error {
+				if t.group != nil {
+					if err := t.group.add(t.pid); err != nil {
+						return err
+					}
+				}
+				return setLimits(t.pid, limits)
+			})
+			if err != nil {
+				_ = unix.Kill(t.pid, unix.SIGKILL)
+				_, _ = proc.Wait()
+				outcome <- apparatus("set ceilings", err)
+				return
+			}
+		}
+		outcome <- nil
 		c.end = t.reap(proc)
 	})
-	if err := <-started; err != nil {
+	if err := <-outcome; err != nil {
 		<-c.exited
+		t.release()
 		return nil, err
 	}
+	c.pid, c.kill, c.pids, c.release = t.pid, t.kill, t.pids, t.release
+	c.monitor = t.monitor
 	return c, nil
 }
 
@@ -90,7 +120,11 @@ func (t *tree) reap(proc *os.Process) ending {
 			break
 		}
 	}
-	left := t.killRest()
+	// On another goroutine: this thread may be restricted, and clearing away
+	// opens files.
+	rest := make(chan bool, 1)
+	go func() { rest <- t.killRest() }()
+	left := <-rest
 	state, err := proc.Wait()
 	t.markReaped()
 	if err != nil {
@@ -106,9 +140,20 @@ func (t *tree) reap(proc *os.Process) ending {
 	return e
 }
 
-func (s *spec) killScope(Rung) KillScope { return KillMarker }
+// killScope is what a kill reaches. Only a command that cannot write to the
+// control group's files is sure to stay in its group.
+func (s *spec) killScope(r Rung) KillScope {
+	if s.host.cgroup != "" && r.ConfinesWrites() {
+		return KillCgroup
+	}
+	return KillMarker
+}
 
-// linuxCaps are the ceilings that hold on every Linux rung.
-var linuxCaps = []Cap{CapWall}
-
-func (s *spec) holds(c Cap, _ Rung) bool { return slices.Contains(linuxCaps, c) }
+// holds reports whether a ceiling is in force: the kernel keeps descriptors and
+// the processor time of each process, a sampler the rest.
+func (s *spec) holds(c Cap, _ Rung) bool {
+	if c == CapOpenFiles {
+		return s.host.Stop.Works
+	}
+	return slices.Contains([]Cap{CapWall, CapCPU, CapMemory, CapProcesses}, c)
+}

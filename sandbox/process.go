@@ -258,7 +258,7 @@ func (p *Process) supervise(ctx context.Context) {
 		r.Killed = true
 	case <-wall:
 		r.Cap, r.Killed = CapWall, true
-	case c := <-over:
+	case c := <-over: // not closed before stopMonitor is
 		r.Cap, r.Killed = c, true
 	case <-p.kill:
 		r.Killed = true
@@ -268,6 +268,10 @@ func (p *Process) supervise(ctx context.Context) {
 		<-p.child.exited
 	}
 	close(stopMonitor)
+	if over != nil {
+		for range over {
+		}
+	}
 	p.settle(r)
 	close(p.done)
 }
@@ -296,7 +300,7 @@ func (p *Process) settle(r *Result) {
 	if !r.Killed && end.signal == "" {
 		r.Exit = end.code
 	}
-	if r.Cap == "" && end.cap != "" {
+	if r.Cap == "" && end.cap != "" && p.applied.InForce(end.cap) {
 		r.Cap = end.cap
 		r.Exit = -1
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,8 @@ type tree struct {
 	pid    int
 	marker string
 	born   time.Time
+	group  *cgroup // nil where none could be made
+	sure   bool    // no process can leave the group
 
 	mu     sync.Mutex
 	reaped bool // pid may belong to a stranger
@@ -42,7 +45,17 @@ func (t *tree) kill() {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
 		_ = unix.Kill(t.pid, unix.SIGKILL)
 	}
+	if t.group != nil {
+		t.group.kill()
+	}
 	t.killMarked()
+}
+
+// release gives back what the tree holds once nothing of it is left.
+func (t *tree) release() {
+	if t.group != nil {
+		t.group.remove()
+	}
 }
 
 // killRest ends what is left when the program has ended but is not yet reaped,
@@ -50,6 +63,17 @@ func (t *tree) kill() {
 func (t *tree) killRest() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.group != nil {
+		others := slices.DeleteFunc(t.group.pids(), func(pid int) bool { return pid == t.pid })
+		if len(others) > 0 {
+			t.group.kill()
+		}
+		if len(others) > 0 || t.sure {
+			return len(others) > 0
+		}
+		// Where nothing is confined a process may have moved itself to another
+		// group; the search below is for those.
+	}
 	left := t.groupLives()
 	_ = unix.Kill(-t.pid, unix.SIGKILL)
 	return t.killMarked() || left
@@ -163,15 +187,20 @@ func (t *tree) pids() []int {
 	if t.reaped {
 		return nil
 	}
-	return append([]int{t.pid}, t.marked()...)
+	rest := t.marked()
+	if t.group != nil {
+		rest = slices.DeleteFunc(t.group.pids(), func(pid int) bool { return pid == t.pid })
+	}
+	return append([]int{t.pid}, rest...)
 }
 
 // stat is what /proc says about a process.
 type stat struct {
-	pid, ppid, pgrp int
-	state           byte
-	utime, stime    uint64 // clock ticks
-	rss             uint64 // pages
+	pid, ppid, pgrp, session     int
+	state                        byte
+	utime, stime, cutime, cstime uint64 // clock ticks
+	start                        uint64 // clock ticks since the machine started
+	rss                          uint64 // pages
 }
 
 func readStat(pid int) (stat, bool) {
@@ -190,7 +219,7 @@ func readStat(pid int) (stat, bool) {
 	}
 	num := func(i int) uint64 { n, _ := strconv.ParseUint(f[i], 10, 64); return n }
 	return stat{
-		pid: pid, state: f[0][0], ppid: int(num(1)), pgrp: int(num(2)),
-		utime: num(11), stime: num(12), rss: num(21),
+		pid: pid, state: f[0][0], ppid: int(num(1)), pgrp: int(num(2)), session: int(num(3)),
+		utime: num(11), stime: num(12), cutime: num(13), cstime: num(14), start: num(19), rss: num(21),
 	}, true
 }

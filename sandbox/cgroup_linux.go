@@ -1,0 +1,157 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A control group of its own makes the kill of a command complete: a process
+// can leave its session and its parents, but not its group. No controller is
+// needed for that, and none is used; the host's own group is never changed.
+
+const cgroupPrefix = "harness-"
+
+// cgroup is the group of one command.
+type cgroup struct {
+	dir  string
+	join *os.File // opened before any restriction: Landlock judges the opening
+}
+
+// newCgroup makes a group beneath the host's own, or says why it cannot.
+func newCgroup(parent string) (*cgroup, error) {
+	dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", cgroupPrefix, os.Getpid(), rand.Text()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	g := &cgroup{dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err != nil {
+		_ = os.Remove(dir)
+		return nil, fmt.Errorf("this kernel cannot kill a group: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		_ = os.Remove(dir)
+		return nil, err
+	}
+	g.join = f
+	return g, nil
+}
+
+// add moves a process that has not yet run into the group. It is called on a
+// restricted thread and must open nothing.
+func (g *cgroup) add(pid int) error {
+	_, err := unix.Write(int(g.join.Fd()), []byte(strconv.Itoa(pid)))
+	return err
+}
+
+func (g *cgroup) pids() []int {
+	b, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for line := range bytes.Lines(b) {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func (g *cgroup) kill() {
+	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0)
+}
+
+// remove takes the group away once it is empty. Killed processes leave it when
+// they are dead, which may be a moment after the signal.
+func (g *cgroup) remove() {
+	_ = g.join.Close()
+	for range 200 {
+		err := os.Remove(g.dir)
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		g.kill()
+		time.Sleep(5 * time.Millisecond)
+	}
+	// What is left is taken by the sweep of a later start.
+}
+
+// ownCgroup is the directory of the group that this process is in.
+func ownCgroup() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	path := ""
+	for line := range strings.Lines(string(b)) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			path = p
+		}
+	}
+	if path == "" {
+		return "", errors.New("this process is in no group of the second version")
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		root, point, ok := cgroupMount(lines.Text())
+		if !ok {
+			continue
+		}
+		if root == "/" {
+			return filepath.Join(point, path), nil
+		}
+		if rest, ok := strings.CutPrefix(path, root); ok {
+			return filepath.Join(point, rest), nil
+		}
+	}
+	return "", errors.New("no mount of the second version shows this process's group")
+}
+
+// cgroupMount reads one line of mountinfo: the root of the mount within its
+// file system and where it is mounted.
+func cgroupMount(line string) (root, point string, ok bool) {
+	before, after, found := strings.Cut(line, " - ")
+	f := strings.Fields(before)
+	if !found || len(f) < 5 || !strings.HasPrefix(after, "cgroup2 ") {
+		return "", "", false
+	}
+	return f[3], f[4], true
+}
+
+// sweepCgroups ends and removes the groups of host processes that are dead.
+func sweepCgroups(parent string) {
+	des, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, d := range des {
+		rest, ok := strings.CutPrefix(d.Name(), cgroupPrefix)
+		if !ok {
+			continue
+		}
+		text, _, _ := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(text)
+		if err != nil || pid <= 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		g := &cgroup{dir: filepath.Join(parent, d.Name())}
+		g.kill()
+		_ = os.Remove(g.dir)
+	}
+}

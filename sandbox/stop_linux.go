@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A child that is to have ceilings, or a control group, is held before its
+// first instruction: set later, a child that forks at once gets away with some
+// of its own.
+
+// held waits until the child stands before its first instruction, prepares it,
+// and lets it go. It must run on the thread that started the child, and opens
+// nothing: that thread may be restricted.
+func held(pid int, prepare func() error) error {
+	var ws unix.WaitStatus
+	for {
+		_, err := unix.Wait4(pid, &ws, 0, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the stop: %w", err)
+		}
+	}
+	if !ws.Stopped() {
+		return fmt.Errorf("the child ended before it could be held (status %#x)", uint32(ws))
+	}
+	if err := prepare(); err != nil {
+		return err
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		return fmt.Errorf("let the child go: %w", err)
+	}
+	return nil
+}
+
+// setLimits puts the ceilings in force that the kernel keeps per process.
+func setLimits(pid int, l Limits) error {
+	if l.CPU > 0 {
+		if err := lower(pid, unix.RLIMIT_CPU, uint64(math.Ceil(l.CPU.Seconds()))); err != nil {
+			return fmt.Errorf("limit processor time: %w", err)
+		}
+	}
+	if l.OpenFiles > 0 {
+		if err := lower(pid, unix.RLIMIT_NOFILE, l.OpenFiles); err != nil {
+			return fmt.Errorf("limit open files: %w", err)
+		}
+	}
+	return nil
+}
+
+// lower sets a limit without raising any. The hard limit stays one above the
+// soft one: where they are equal Linux kills without naming the reason.
+func lower(pid, resource int, value uint64) error {
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, resource, nil, &old); err != nil {
+		return err
+	}
+	hard := min(old.Max, value+1)
+	return unix.Prlimit(pid, resource, &unix.Rlimit{Cur: min(value, hard), Max: hard}, nil)
+}
+
+// probeStop holds a child, gives it a limit and a group, and kills it before it
+// has run an instruction. The program is this one, because it is sure to be
+// there; it never begins.
+func probeStop(h *Host) (stop, group error) {
+	parent, err := ownCgroup()
+	var g *cgroup
+	if err == nil {
+		sweepCgroups(parent)
+		g, err = newCgroup(parent)
+	}
+	group = err
+	result := make(chan error, 1)
+	go onScratchThread(false, func() {
+		result <- func() error {
+			pid, err := syscall.ForkExec("/proc/self/exe", []string{"probe"}, &syscall.ProcAttr{
+				Sys: &syscall.SysProcAttr{Ptrace: true, Setsid: true, Pdeathsig: syscall.SIGKILL},
+			})
+			if err != nil {
+				return err
+			}
+			defer func() {
+				_ = unix.Kill(pid, unix.SIGKILL)
+				for {
+					var ws unix.WaitStatus
+					_, err := unix.Wait4(pid, &ws, 0, nil)
+					if err == nil && (ws.Exited() || ws.Signaled()) || err != nil && !errors.Is(err, unix.EINTR) {
+						return
+					}
+				}
+			}()
+			return held(pid, func() error {
+				if g != nil && group == nil {
+					group = g.add(pid)
+				}
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil { // before it is let go
+					return err
+				}
+				return setLimits(pid, Limits{CPU: time.Hour, OpenFiles: 64})
+			})
+		}()
+	})
+	stop = <-result
+	if errors.Is(stop, unix.ESRCH) {
+		stop = nil // the kill was quicker than the detaching
+	}
+	if g != nil {
+		g.remove()
+	}
+	if stop != nil {
+		group = errors.New("a child cannot be held before its start")
+	}
+	if group == nil {
+		h.cgroup = parent
+	}
+	return stop, group
+}
