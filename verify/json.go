@@ -95,7 +95,7 @@ type jsonReader struct {
 	// work is how many bytes may still be read. A search over a text starts at
 	// many places, and a hostile text makes each of them long.
 	work int
-	// twice are the pointers of members that were stated more than once, beyond
+	// twice are the pointers of members that were stated more than once, huge
 	// those of numbers that are too large to compare.
 	twice, huge []string
 	path        []string
@@ -103,7 +103,7 @@ type jsonReader struct {
 
 // readJSON reads src as one value with nothing but white space around it.
 func readJSON(src string) (*jsonValue, *jsonReader, error) {
-	r := &jsonReader{src: src, work: len(src) + 1}
+	r := &jsonReader{src: src, work: 2*len(src) + 2}
 	v, err := r.value(0)
 	if err != nil {
 		return nil, r, err
@@ -138,6 +138,9 @@ func (r *jsonReader) value(depth int) (*jsonValue, error) {
 	if depth > maxDepth {
 		return nil, r.wrong("it is nested too deep")
 	}
+	if r.spend(1) {
+		return nil, errCostly
+	}
 	start := r.pos
 	v := &jsonValue{start: start}
 	var err error
@@ -170,9 +173,6 @@ func (r *jsonReader) value(depth int) (*jsonValue, error) {
 		return nil, err
 	}
 	v.end = r.pos
-	if r.spend(1) {
-		return nil, errCostly
-	}
 	return v, nil
 }
 

@@ -88,7 +88,7 @@ func (n *shape) writeStrict(b *strings.Builder, src string) {
 	}
 	if n.properties != nil {
 		put("required")
-		names, _ := json.Marshal(slices.Concat([]string{}, n.names)) // strings always marshal
+		names, _ := json.Marshal(append([]string{}, n.names...)) // strings always marshal
 		b.Write(names)
 	}
 	if sep == "{" {
