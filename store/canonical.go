@@ -48,6 +48,9 @@ func (s *Store) CanonicalTrace(ctx context.Context, run trace.RunID) (string, er
 		if err != nil {
 			return "", err
 		}
+		if e.Superseded {
+			continue
+		}
 		fmt.Fprintf(&b, "context %d %s %q\n", e.Step, e.Kind, e.Detail)
 	}
 	return b.String(), nil

@@ -51,9 +51,13 @@ type Resumed struct {
 	// Attempts are the calls whose end is unknown, oldest first, of the whole
 	// tree; with them Outcome is awaiting_recovery.
 	Attempts []Attempt
-	// Accounts are calls of steps that are not committed, of which a person said
-	// what they did: a replay answers them from the account instead of calling.
+	// Accounts are calls of steps that are not committed and that are known to have
+	// ended: they returned, or a person said what they did. A replay answers them
+	// from the account instead of calling.
 	Accounts []Attempt
+	// Writes are the changes of files that a step which is not committed made or
+	// was about to make.
+	Writes []WriteIntent
 	// Approved are decided and not yet performed.
 	Approved []PendingApproval
 	// Answers and Verdicts are decided and were never shown to the model.
@@ -81,7 +85,11 @@ var (
 	orphanHandle = statement{"orphan handles", `UPDATE process_handles SET state = 'orphaned', ended_at = ? WHERE run_id = ? AND state = 'running' RETURNING handle`}
 	// unreadMail gives back the messages whose reading never became part of a step.
 	unreadMail = statement{"unread mail", `UPDATE agent_messages SET read_at = NULL, read_step = NULL WHERE to_run_id = ? AND read_step > ?`}
-	turnOfRun  = statement{"turn of run", `SELECT id, session_id FROM session_turns WHERE run_id = ?`}
+	// supersedeContext marks what was told of a step that never came to be; the
+	// replay tells it again. What a gate said belongs to the step before.
+	supersedeContext = statement{"supersede context events", `UPDATE context_events SET superseded = 1
+		WHERE run_id = ? AND step > ? AND superseded = 0 AND kind <> 'gate_feedback'`}
+	turnOfRun = statement{"turn of run", `SELECT id, session_id FROM session_turns WHERE run_id = ?`}
 )
 
 // EnterDrive takes up a run that was started before. In one transaction it
@@ -189,6 +197,9 @@ func (s *Store) reopen(t *txn, info RunInfo, l *lease, how Takeover, opt EnterOp
 		return nil, err
 	}
 	if _, err := t.exec(unreadMail, info.ID, info.LastStep); err != nil {
+		return nil, err
+	}
+	if _, err := t.exec(supersedeContext, info.ID, info.LastStep); err != nil {
 		return nil, err
 	}
 	res.Orphans, err = list(&t.query, orphanHandle, []any{t.now, info.ID}, func(r scanner) (n int, err error) { return n, r.Scan(&n) })

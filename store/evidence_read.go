@@ -25,7 +25,7 @@ var (
 		FROM sandbox_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	readMCPEvents = statement{"read mcp events", `SELECT id, step, kind, server, coalesce(tool, ''), ok, coalesce(millis, 0), coalesce(detail, ''), at
 		FROM mcp_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
-	readContextEvents = statement{"read context events", `SELECT id, step, kind, coalesce(detail, ''), est_tokens, reported_tokens, at
+	readContextEvents = statement{"read context events", `SELECT id, step, kind, coalesce(detail, ''), est_tokens, reported_tokens, superseded, at
 		FROM context_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	readGateAttempts = statement{"read gate attempts", `SELECT id, step, phase, outcome, coalesce(detail, ''), at
 		FROM gate_attempts WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
@@ -133,7 +133,7 @@ func (s *Store) MCPEvents(ctx context.Context, run trace.RunID, opts ...ReadOpti
 func (s *Store) ContextEvents(ctx context.Context, run trace.RunID, opts ...ReadOption) iter.Seq2[ContextEvent, error] {
 	return evidenceOf(ctx, s, readContextEvents, run, opts, func(r scanner) (e ContextEvent, err error) {
 		var at int64
-		err = r.Scan(&e.ID, &e.Step, &e.Kind, &e.Detail, &e.Est, &e.Reported, &at)
+		err = r.Scan(&e.ID, &e.Step, &e.Kind, &e.Detail, &e.Est, &e.Reported, &e.Superseded, &at)
 		e.At = timeOf(at)
 		return e, err
 	}, func(e ContextEvent) int64 { return e.ID })

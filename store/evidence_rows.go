@@ -63,7 +63,10 @@ type ContextEvent struct {
 	// Reported is what the provider counted for the request that this row
 	// describes; nil until a committed step said so.
 	Reported *int64
-	At       time.Time
+	// Superseded says that the row tells of a step that died before its commit
+	// and was made again.
+	Superseded bool
+	At         time.Time
 }
 
 // GateOutcome is a gate's verdict. The value is the stored text; a text that

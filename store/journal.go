@@ -40,7 +40,8 @@ type Attempt struct {
 	StartedAt  time.Time
 	Ended      time.Time // zero while open
 	Resolution Resolution
-	// Account is what a person said that the call did, for RecoveredCompleted.
+	// Account is what the call brought, as the model is told it: by its own
+	// result, or by a person's word for RecoveredCompleted.
 	Account string
 }
 
@@ -66,7 +67,7 @@ var (
 	openInTree = statement{"open attempts of tree", `SELECT ` + attemptColumns + ` FROM tool_attempts
 		WHERE completed_at IS NULL AND run_id IN (SELECT id FROM runs WHERE root_run_id = ?) ORDER BY id`}
 	accountsAfter = statement{"accounts after", `SELECT ` + attemptColumns + ` FROM tool_attempts
-		WHERE run_id = ? AND step > ? AND resolution = 'completed' ORDER BY id`}
+		WHERE run_id = ? AND step > ? AND resolution IN ('completed', 'returned', 'error') ORDER BY id`}
 )
 
 // OpenAttempt journals a call before it starts and returns the attempt's id and
@@ -89,10 +90,12 @@ func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.Att
 	return trace.AttemptID(id), key, err
 }
 
-// CloseAttempt records that a call returned, with a result or with an error. It
+// CloseAttempt records that a call returned, with a result or with an error, and
+// what the model is told of it: should the step not commit, a replay answers the
+// call from this account instead of making it again. It
 // does not renew or need the lease: a call that returned has returned, whoever
 // drives the run now. Closing twice changes nothing.
-func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, how Resolution) error {
+func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, how Resolution, account string) error {
 	if how != Returned && how != ReturnedError {
 		return invalid("close attempt", "the resolution %q is neither returned nor error", how)
 	}
@@ -103,7 +106,7 @@ func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, 
 			if err := d.buf.join(t); err != nil {
 				return err
 			}
-			_, err := t.exec(closeAttempt, t.now, string(how), nil, id, d.RunID)
+			_, err := t.exec(closeAttempt, t.now, string(how), null(account), id, d.RunID)
 			return err
 		})
 	})

@@ -95,6 +95,9 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 		if res.Accounts, err = list(q, accountsAfter, []any{run, res.LastStep}, scanAttempt); err != nil {
 			return err
 		}
+		if res.Writes, err = list(q, writesAfter, []any{run, res.LastStep}, scanWriteIntent); err != nil {
+			return err
+		}
 		if res.Approved, err = list(q, dueApprovals, []any{run}, scanApproval); err != nil {
 			return err
 		}

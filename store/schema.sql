@@ -280,6 +280,7 @@ CREATE TABLE context_events (
     detail          TEXT,
     est_tokens      INTEGER,
     reported_tokens INTEGER,
+    superseded      INTEGER NOT NULL DEFAULT 0,
     at              INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX context_events_run ON context_events (run_id, id);
@@ -385,10 +386,16 @@ CREATE TABLE edits (
     lines_added   INTEGER NOT NULL,
     lines_removed INTEGER NOT NULL,
     hunk          TEXT,
+    call_index    INTEGER,
+    ordinal       INTEGER,
+    digest        TEXT,
+    known         INTEGER NOT NULL DEFAULT 0,
+    facts         TEXT,
     reverted_by   INTEGER REFERENCES rewinds (id) ON DELETE SET NULL,
     at            INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX edits_run ON edits (run_id, step, id);
+CREATE UNIQUE INDEX edits_call ON edits (run_id, step, call_index, ordinal) WHERE call_index IS NOT NULL;
 CREATE INDEX edits_reverted ON edits (reverted_by) WHERE reverted_by IS NOT NULL;
 
 CREATE TABLE snapshots (

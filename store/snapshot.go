@@ -49,8 +49,24 @@ var (
 // second point for the same path changes nothing. Bytes that are larger than
 // MaxKept or no text are not kept, and the point says so.
 func (s *Store) PutRestorePoint(ctx context.Context, d *Drive, p RestorePoint) error {
-	if err := identifier("put restore point", "path", p.Path); err != nil {
+	p, err := p.checked()
+	if err != nil {
 		return err
+	}
+	known, err := s.hasRestorePoint(ctx, d.RunID, p.Path)
+	if err != nil || known {
+		return err
+	}
+	return d.writeAhead(ctx, "put restore point", func(t *txn) error {
+		_, err := t.exec(insertSnapshot, d.RunID, p.Path, p.Step, string(p.State), p.Before, p.Mode, null(p.Reason), t.now)
+		return err
+	})
+}
+
+// checked is p as it is stored.
+func (p RestorePoint) checked() (RestorePoint, error) {
+	if err := identifier("put restore point", "path", p.Path); err != nil {
+		return p, err
 	}
 	switch p.State {
 	case KeptText:
@@ -65,16 +81,9 @@ func (s *Store) PutRestorePoint(ctx context.Context, d *Drive, p RestorePoint) e
 	case KeptAbsent, NotKept:
 		p.Before = nil
 	default:
-		return invalid("put restore point", "the state %q is none of text, absent and unkept", p.State)
+		return p, invalid("put restore point", "the state %q is none of text, absent and unkept", p.State)
 	}
-	known, err := s.hasRestorePoint(ctx, d.RunID, p.Path)
-	if err != nil || known {
-		return err
-	}
-	return d.writeAhead(ctx, "put restore point", func(t *txn) error {
-		_, err := t.exec(insertSnapshot, d.RunID, p.Path, p.Step, string(p.State), p.Before, p.Mode, null(p.Reason), t.now)
-		return err
-	})
+	return p, nil
 }
 
 // hasRestorePoint spares the synced transaction of every write but the first.
