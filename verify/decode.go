@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 )
 
@@ -26,15 +27,55 @@ func Decode[T any](output json.RawMessage) (T, error) {
 	if len(r.twice) > 0 {
 		return wrong(r.twice[0], "the member is stated twice")
 	}
+	if len(r.huge) > 0 {
+		return wrong(r.huge[0], "the number is too large")
+	}
 	if at := sameFolded(v, nil); at != "" {
 		return wrong(at, "another member differs from it only by case, and both would be read into one field")
 	}
-	dec := json.NewDecoder(bytes.NewReader(output))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&out); err != nil {
+	err = decodeStrictly(output, &out)
+	var misfit *json.UnmarshalTypeError
+	if errors.As(err, &misfit) && strings.HasPrefix(misfit.Value, "number") {
+		// 7.0 and 7e0 are integers to a schema, and none to encoding/json.
+		var again T
+		if decodeStrictly([]byte(plainIntegers(string(output), v)), &again) == nil {
+			return again, nil
+		}
+	}
+	if err != nil {
 		return wrong("", "it does not fit the type: "+oneLine(err.Error()))
 	}
 	return out, nil
+}
+
+func decodeStrictly(src []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
+// plainIntegers is src, of which v is the value, with every whole number written
+// by its digits alone.
+func plainIntegers(src string, v *jsonValue) string {
+	var b strings.Builder
+	at := 0
+	var visit func(*jsonValue)
+	visit = func(v *jsonValue) {
+		if r, ok := rational(v); ok && r.IsInt() {
+			b.WriteString(src[at:v.start])
+			b.WriteString(r.Num().String())
+			at = v.end
+		}
+		for _, m := range v.members {
+			visit(m.value)
+		}
+		for _, it := range v.items {
+			visit(it)
+		}
+	}
+	visit(v)
+	b.WriteString(src[at:])
+	return b.String()
 }
 
 // sameFolded points at a member whose name differs from another's only by case.
