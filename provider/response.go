@@ -29,8 +29,7 @@ type Response struct {
 	Finish Finish `json:"finish,omitempty"`
 
 	// TTFT is the time from before the connection was opened to the first
-	// text, thinking or tool-call content, in whole milliseconds. Zero means
-	// that it was not measured.
+	// text, thinking or tool-call content. Zero means that it was not measured.
 	TTFT time.Duration `json:"ttft_ns,omitempty"`
 
 	// ServedBy names the provider of a chain that answered, when that was not

@@ -189,10 +189,8 @@ func TestFragmentsFindTheirCall(t *testing.T) {
 
 func TestEarlyReports(t *testing.T) {
 	t.Run("never a prefix, once, and not past a gap", func(t *testing.T) {
-		a := NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{}, time.Now())
 		var got []string
-		a.calls = nil
-		a = NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{Call: func(i int, c provider.ToolCall) {
+		a := NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{Call: func(i int, c provider.ToolCall) {
 			got = append(got, fmt.Sprintf("%d %s%s", i, c.Name, c.Arguments))
 		}}, time.Now())
 		feed := func(payload string, want ...string) {
@@ -212,10 +210,9 @@ func TestEarlyReports(t *testing.T) {
 	})
 
 	t.Run("a long argument in small pieces stays linear", func(t *testing.T) {
-		whole := `{"t":"` + strings.Repeat("}", 1<<20) + `"}`
-		a := NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{}, time.Now())
+		whole := `{"t":"` + strings.Repeat("}", 1<<18) + `"}`
 		reports := 0
-		a = NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{Call: func(int, provider.ToolCall) { reports++ }}, time.Now())
+		a := NewAccumulator(Dialect{}, &provider.Request{}, "m", provider.Sink{Call: func(int, provider.ToolCall) { reports++ }}, time.Now())
 		first := true
 		for rest := whole; rest != ""; {
 			n := min(20, len(rest))
