@@ -102,10 +102,14 @@ func TestTheNewestIsKeptAndTheOldGoesInOneCut(t *testing.T) {
 	if !strings.HasSuffix(a.Text, ledger[4].Text) || !strings.Contains(a.Text, "[read f0] (elided: 1,912 characters, older than what fits; read it again, with offset and limit, if you need it)") {
 		t.Errorf("the newest must be whole and the oldest a named line:\n%.400s", a.Text)
 	}
-	// The walk stops at the first that does not fit: a small old one stays out.
-	small := append([]trace.Observation{grepped(0, "tiny", "t")}, ledger...)
-	if b := assemble(t, Input{Tokens: 1000, Ledger: small}); b.Carried != 1 {
-		t.Errorf("an older entry was carried over a gap:\n%.600s", b.Text)
+}
+
+func TestNothingIsCarriedOverAGap(t *testing.T) {
+	a := assemble(t, Input{Tokens: 1000, Ledger: []trace.Observation{
+		grepped(1, "tiny", "t"), read(2, "big", words(1000)), read(3, "new", "n"),
+	}})
+	if a.Carried != 1 || a.Stubbed != 2 || !strings.Contains(a.Text, "[grep tiny] (elided: ") {
+		t.Errorf("what is older than the first that does not fit must be a line:\n%.600s", a.Text)
 	}
 }
 

@@ -276,3 +276,12 @@ func TestAReplyAndAReplayedTurnAreApart(t *testing.T) {
 		t.Errorf("the seed must be the speakers' own messages:\n%s", conversation(r))
 	}
 }
+
+func TestASummaryMadeAtTheStepThatFollowsItKeepsThatStepsTurn(t *testing.T) {
+	r := render(t, Input{Tokens: 24_000, Folded: 4, Turns: turnsOf(turn(5, "", "a")), Ledger: []trace.Observation{
+		SummaryObservation(5, "So far."), answering("a", read(5, "f", "x")),
+	}})
+	if len(results(r)) != 1 {
+		t.Errorf("%s", conversation(r))
+	}
+}
