@@ -1,0 +1,455 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/initorigin/io-harness-go/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a proxy with a resolver and a server of its own.
+type world struct {
+	proxy  *Proxy
+	server *httptest.Server
+	port   string
+	hits   atomic.Int32
+
+	mu    sync.Mutex
+	pol   policy.Policy
+	dials []Dial
+	names map[string]string // what the resolver answers; comma-separated
+	asked []string          // what it was asked
+}
+
+func denyAll() policy.Policy {
+	return policy.Permissive().WithDefaults(policy.Defaults{Read: policy.Allow, Write: policy.Allow, Exec: policy.Allow, Net: policy.Deny})
+}
+
+func newWorld(t *testing.T, pol policy.Policy, change func(*Config)) *world {
+	t.Helper()
+	w := &world{pol: pol, names: map[string]string{}}
+	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.hits.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(rw, "host=%s uri=%s proxy=%q conn=%q body=%s", r.Host, r.RequestURI, r.Header.Get("Proxy-Authorization"), r.Header.Get("Connection"), body)
+	}))
+	t.Cleanup(w.server.Close)
+	_, w.port, _ = net.SplitHostPort(w.server.Listener.Addr().String())
+	cfg := Config{
+		AllowLocal: true,
+		Policy: func() policy.Policy {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.pol
+		},
+		Report: func(d Dial) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.dials = append(w.dials, d)
+		},
+		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.asked = append(w.asked, host)
+			var out []netip.Addr
+			for a := range strings.SplitSeq(w.names[host], ",") {
+				if a != "" {
+					out = append(out, netip.MustParseAddr(a))
+				}
+			}
+			if len(out) == 0 {
+				return nil, errors.New("no such host")
+			}
+			return out, nil
+		},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.proxy = p
+	t.Cleanup(func() { _ = p.Close() })
+	return w
+}
+
+// say sends text as it is and returns all that comes back.
+func (w *world) say(t *testing.T, text string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", w.proxy.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("after %q: %v", b, err)
+	}
+	return string(b)
+}
+
+// connect opens a tunnel, asks the server through it, and returns the answer.
+func (w *world) connect(t *testing.T, target string) string {
+	return w.say(t, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\n\r\nGET /in HTTP/1.1\r\nHost: inside\r\nConnection: close\r\n\r\n")
+}
+
+func TestOnlyOneReadingOfAHost(t *testing.T) {
+	allowed := denyAll().Layer("app").AllowNet("docs.example").DenyNet("evil.test")
+	open := policy.Permissive().Layer("app").DenyNet("evil.test")
+	for _, tc := range []struct {
+		name   string
+		pol    policy.Policy
+		text   func(port string) string
+		status string
+		out    bool
+	}{
+		{"the plain name", allowed, connectTo("docs.example:PORT"), "200", true},
+		{"in capitals with a closing dot", allowed, connectTo("DOCS.EXAMPLE.:PORT"), "200", true},
+		{"as a prefix of another", allowed, connectTo("docs.example.evil.test:PORT"), "403", false},
+		{"user name and host", allowed, connectTo("docs.example@evil.test:PORT"), "400", false},
+		{"NUL", allowed, connectTo("evil.test\x00.docs.example:PORT"), "403", false},
+		{"percent", allowed, connectTo("evil.test%00.docs.example:PORT"), "403", false},
+		{"space", allowed, connectTo("docs.example .evil.test:PORT"), "400", false},
+		{"port with a zero in front", allowed, connectTo("docs.example:0443"), "403", false},
+		{"no port", allowed, connectTo("docs.example"), "403", false},
+		{"empty port", allowed, connectTo("docs.example:"), "403", false},
+		{"port out of range", allowed, connectTo("docs.example:65536"), "403", false},
+		{"port zero", allowed, connectTo("docs.example:0"), "403", false},
+		{"a name of 300 characters", allowed, connectTo(strings.Repeat("a.", 150) + "docs.example:PORT"), "403", false},
+		{"default deny", allowed, connectTo("other.example:PORT"), "403", false},
+		{"denied by name", open, connectTo("evil.test:PORT"), "403", false},
+		{"denied in capitals", open, connectTo("EVIL.TEST:PORT"), "403", false},
+		{"denied with a closing dot", open, connectTo("evil.test.:PORT"), "403", false},
+		{"denied with both", open, connectTo("EVIL.test.:PORT"), "403", false},
+		{"an address as a hexadecimal number", open, connectTo("0x7f.1:PORT"), "403", false},
+		{"an address as a number", open, connectTo("2130706433:PORT"), "403", false},
+		{"an address with a zone", open, connectTo("[fe80::1%25eth0]:PORT"), "403", false},
+		{"a path in CONNECT", open, connectTo("docs.example:PORT/x"), "400", false},
+		{"absolute form", allowed, get("http://docs.example:PORT/x?y"), "200", true},
+		{"absolute form in capitals", allowed, get("HTTP://DOCS.example.:PORT/x"), "200", true},
+		{"absolute form with a user name", allowed, get("http://docs.example@evil.test:PORT/"), "403", false},
+		{"absolute form with a backslash", allowed, get(`http://evil.test\@docs.example:PORT/`), "400", false},
+		{"https in absolute form", allowed, get("https://docs.example:PORT/"), "400", false},
+		{"origin form", allowed, get("/x"), "400", false},
+		{"another scheme", allowed, get("ftp://docs.example:PORT/"), "400", false},
+		{"SOCKS", allowed, raw("\x05\x01\x00"), "400", false},
+		{"TLS", allowed, raw("\x16\x03\x01\x02\x00"), "400", false},
+		{"HTTP/2", allowed, raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "400", false},
+		{"an empty line first", allowed, raw("\r\nCONNECT docs.example:PORT HTTP/1.1\r\n\r\n"), "400", false},
+		{"a head that is too long", allowed, raw("GET http://docs.example:PORT/ HTTP/1.1\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n"), "400", false},
+		{"a head of too many lines", allowed, raw("GET http://docs.example:PORT/ HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 2<<10) + "\r\n"), "400", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, tc.pol, nil)
+			w.names = map[string]string{"docs.example": "127.0.0.1", "evil.test": "127.0.0.1", "docs.example.evil.test": "127.0.0.1", "other.example": "127.0.0.1"}
+			got := w.say(t, tc.text(w.port))
+			if !strings.HasPrefix(got, "HTTP/1.1 "+tc.status) && !strings.HasPrefix(got, "HTTP/1.0 "+tc.status) {
+				t.Errorf("answer %q, want %s", got, tc.status)
+			}
+			if out := w.hits.Load() > 0; out != tc.out {
+				t.Errorf("reached the server: %v, want %v", out, tc.out)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, d := range w.dials {
+				if d.Allowed != tc.out {
+					t.Errorf("recorded %+v", d)
+				}
+			}
+			if (tc.status == "403" || tc.out) && len(w.dials) != 1 {
+				t.Errorf("recorded %v, want one decision", w.dials)
+			}
+			if !tc.out && len(w.asked) > 0 {
+				t.Errorf("resolved %v although nothing was to be dialled", w.asked)
+			}
+		})
+	}
+}
+
+func connectTo(target string) func(string) string {
+	return func(port string) string {
+		target := strings.ReplaceAll(target, "PORT", port)
+		return "CONNECT " + target + " HTTP/1.1\r\nHost: x\r\n\r\nGET /in HTTP/1.1\r\nHost: inside\r\nConnection: close\r\n\r\n"
+	}
+}
+
+func get(url string) func(string) string {
+	return func(port string) string {
+		return "GET " + strings.ReplaceAll(url, "PORT", port) + " HTTP/1.1\r\nHost: liar.test\r\nProxy-Authorization: Basic x\r\nConnection: keep-alive, X-Drop\r\nX-Drop: 1\r\n\r\n"
+	}
+}
+
+func raw(text string) func(string) string {
+	return func(port string) string { return strings.ReplaceAll(text, "PORT", port) }
+}
+
+func TestTheServerSeesTheJudgedHostAndNothingOfTheProxy(t *testing.T) {
+	w := newWorld(t, denyAll().Layer("app").AllowNet("docs.example"), nil)
+	w.names["docs.example"] = "127.0.0.1"
+	got := w.say(t, "POST http://user:pw@DOCS.example:"+w.port+"/p?q HTTP/1.1\r\nHost: liar.test\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nContent-Length: 4\r\n\r\nbody")
+	want := fmt.Sprintf("host=docs.example:%s uri=/p?q proxy=\"\" conn=\"close\" body=body", w.port)
+	if !strings.Contains(got, want) || !strings.Contains(got, "Connection: close") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if w.hits.Load() != 1 {
+		t.Errorf("%d requests, want one", w.hits.Load())
+	}
+}
+
+func TestASecondRequestOnTheConnectionIsNotServed(t *testing.T) {
+	w := newWorld(t, denyAll().Layer("app").AllowNet("docs.example"), nil)
+	w.names["docs.example"] = "127.0.0.1"
+	one := "GET http://docs.example:" + w.port + "/1 HTTP/1.1\r\nHost: x\r\n\r\n"
+	got := w.say(t, one+"GET http://evil.test/ HTTP/1.1\r\nHost: x\r\n\r\n"+one)
+	if n := strings.Count(got, "HTTP/1.1 "); n != 1 || w.hits.Load() != 1 {
+		t.Errorf("%d answers and %d requests: %q", n, w.hits.Load(), got)
+	}
+}
+
+func TestARefusalNamesTargetRuleAndLayer(t *testing.T) {
+	w := newWorld(t, policy.Permissive().Layer("team").DenyNet("*.evil.test"), nil)
+	got := w.connect(t, "www.EVIL.test:443")
+	for _, want := range []string{"403", "www.evil.test:443", `"*.evil.test"`, `"team"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing from %q", want, got)
+		}
+	}
+	if d := w.dials[0]; d.Host != "www.evil.test" || d.Port != 443 || d.Allowed || d.Rule != "*.evil.test" || d.Layer != "team" {
+		t.Errorf("recorded %+v", d)
+	}
+}
+
+func TestAskIsARefusalHere(t *testing.T) {
+	w := newWorld(t, policy.Permissive().Layer("team").AskNet("docs.example"), nil)
+	w.names["docs.example"] = "127.0.0.1"
+	if got := w.connect(t, "docs.example:"+w.port); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "asks") || w.hits.Load() != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAPermittedNameDoesNotLeadToAForbiddenAddress(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		addrs string
+		local bool
+		deny  string
+		out   bool
+	}{
+		{"metadata", "169.254.169.254", true, "", false},
+		{"link-local", "fe80::1", true, "", false},
+		{"mapped metadata", "::ffff:169.254.169.254", true, "", false},
+		{"loopback", "127.0.0.1", false, "", false},
+		{"loopback in the other protocol", "::1", false, "", false},
+		{"private", "10.0.0.5", false, "", false},
+		{"unspecified", "0.0.0.0", false, "", false},
+		{"an address that a rule denies", "127.0.0.1", true, "127.0.0.1", false},
+		{"loopback when local is permitted", "127.0.0.1", true, "", true},
+		{"only the permitted one of two", "169.254.169.254,127.0.0.1", true, "", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pol := denyAll().Layer("app").AllowNet("docs.example")
+			if tc.deny != "" {
+				pol = pol.DenyNet(tc.deny)
+			}
+			w := newWorld(t, pol, func(c *Config) { c.AllowLocal = tc.local })
+			w.names["docs.example"] = tc.addrs
+			got := w.connect(t, "docs.example:"+w.port)
+			if out := w.hits.Load() == 1; out != tc.out || strings.HasPrefix(got, "HTTP/1.1 200") != tc.out {
+				t.Errorf("reached: %v, want %v; %q", out, tc.out, got)
+			}
+			if len(w.asked) != 1 {
+				t.Errorf("resolved %v, want one look-up", w.asked)
+			}
+			if d := w.dials; len(d) != 1 || d[0].Allowed != tc.out {
+				t.Errorf("recorded %+v", d)
+			}
+		})
+	}
+}
+
+func TestUnderThePermissivePolicyTheFloorHolds(t *testing.T) {
+	w := newWorld(t, policy.Permissive(), func(c *Config) { c.AllowLocal = false })
+	for _, target := range []string{"127.0.0.1:" + w.port, "localhost:" + w.port, "[::1]:" + w.port, "169.254.169.254:80", "metadata.google.internal:80", "10.0.0.1:80"} {
+		if got := w.connect(t, target); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, policy.LayerFloor) {
+			t.Errorf("%s: got %q", target, got)
+		}
+	}
+	if w.hits.Load() != 0 {
+		t.Error("the server was reached")
+	}
+}
+
+func TestAPolicyThatChangesHoldsFromTheNextDial(t *testing.T) {
+	w := newWorld(t, denyAll().Layer("app").AllowNet("docs.example"), nil)
+	w.names["docs.example"] = "127.0.0.1"
+	if got := w.connect(t, "docs.example:"+w.port); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		t.Fatalf("got %q", got)
+	}
+	w.mu.Lock()
+	w.pol = denyAll()
+	w.mu.Unlock()
+	if got := w.connect(t, "docs.example:"+w.port); !strings.HasPrefix(got, "HTTP/1.1 403") {
+		t.Errorf("got %q after the policy was narrowed", got)
+	}
+}
+
+func TestUpstreamFailuresAreTold(t *testing.T) {
+	w := newWorld(t, policy.Permissive(), nil)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := closed.Addr().String()
+	_ = closed.Close()
+	if got := w.connect(t, addr); !strings.HasPrefix(got, "HTTP/1.1 502") {
+		t.Errorf("nobody listens: got %q", got)
+	}
+	if got := w.connect(t, "unknown.example:80"); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "does not resolve") {
+		t.Errorf("unknown name: got %q", got)
+	}
+}
+
+func TestTunnelsAreRawAndEndWithTheProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	w := newWorld(t, policy.Permissive(), nil)
+	c, err := net.Dial("tcp", w.proxy.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\n\r\n\x00\x01binary", l.Addr())
+	in := bufio.NewReader(c)
+	status, err := in.ReadString('\n')
+	if err != nil || !strings.Contains(status, "200") {
+		t.Fatalf("%q, %v", status, err)
+	}
+	_, _ = in.ReadString('\n')
+	got := make([]byte, len("\x00\x01binary"))
+	if _, err := io.ReadFull(in, got); err != nil || string(got) != "\x00\x01binary" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if err := w.proxy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := in.Read(got); err == nil {
+		t.Errorf("the tunnel still gave %q", got[:n])
+	} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Error("the tunnel outlives the proxy")
+	}
+	if c, err := net.Dial("tcp", w.proxy.Addr().String()); err == nil {
+		_ = c.Close()
+		t.Error("the port is still open")
+	}
+	if err := w.proxy.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+func TestTheProxyEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := Start(ctx, Config{Policy: func() policy.Policy { return policy.Policy{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	_ = p.Close()
+	if c, err := net.Dial("tcp", p.Addr().String()); err == nil {
+		_ = c.Close()
+		t.Error("the port is still open")
+	}
+}
+
+func TestAPolicyIsNeeded(t *testing.T) {
+	if _, err := Start(t.Context(), Config{}); err == nil {
+		t.Error("a proxy without a policy started")
+	}
+}
+
+func TestManyClientsWaitForASlotAndAreServed(t *testing.T) {
+	w := newWorld(t, policy.Permissive(), nil)
+	var wg sync.WaitGroup
+	var ok atomic.Int32
+	for range 300 {
+		wg.Go(func() {
+			c, err := net.Dial("tcp", w.proxy.Addr().String())
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			fmt.Fprintf(c, "GET http://%s/ HTTP/1.1\r\nHost: x\r\n\r\n", w.server.Listener.Addr())
+			if b, err := io.ReadAll(c); err == nil && strings.Contains(string(b), "200 OK") {
+				ok.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if ok.Load() != 300 {
+		t.Errorf("%d of 300 clients were served", ok.Load())
+	}
+}
+
+func TestRunsHaveProxiesOfTheirOwn(t *testing.T) {
+	a, b := newWorld(t, policy.Permissive(), nil), newWorld(t, denyAll(), nil)
+	if a.proxy.Addr() == b.proxy.Addr() {
+		t.Fatal("one port for two runs")
+	}
+	if got := b.connect(t, "127.0.0.1:"+a.port); !strings.HasPrefix(got, "HTTP/1.1 403") {
+		t.Errorf("the second run got %q", got)
+	}
+}
+
+func FuzzHead(f *testing.F) {
+	for _, s := range []string{"CONNECT a:1 HTTP/1.1\r\n\r\n", "GET http://a/ HTTP/1.1\r\nX: y\r\n\r\n", "\x05\x01\x00", "\r\n", "GET  / HTTP/1.1\n\n", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		head, err := readHead(bufio.NewReaderSize(strings.NewReader(string(b)), MaxHead))
+		if err != nil {
+			return
+		}
+		if len(head) > MaxHead || !strings.HasPrefix(string(b), string(head)) {
+			t.Fatalf("head %q of %q", head, b)
+		}
+		method, target, err := requestLine(head)
+		if err == nil && (method == "" || target == "" || strings.ContainsAny(target, " \r\n")) {
+			t.Fatalf("read %q %q from %q", method, target, head)
+		}
+	})
+}
