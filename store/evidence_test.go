@@ -64,8 +64,14 @@ func TestEvidenceJoinsWhateverIsCommittedNext(t *testing.T) {
 		{"a restore point", func(s *Store, d *Drive) error {
 			return s.PutRestorePoint(ctx, d, RestorePoint{Step: 1, Path: "a", State: KeptAbsent})
 		}},
-		{"an open attempt", func(s *Store, d *Drive) error { _, _, err := s.OpenAttempt(ctx, d, Attempt{Step: 1, Tool: "t"}); return err }},
-		{"a question", func(s *Store, d *Drive) error { _, err := s.PutQuestion(ctx, d, PendingQuestion{Step: 1, Question: "?"}); return err }},
+		{"an open attempt", func(s *Store, d *Drive) error {
+			_, _, err := s.OpenAttempt(ctx, d, Attempt{Step: 1, Tool: "t"})
+			return err
+		}},
+		{"a question", func(s *Store, d *Drive) error {
+			_, err := s.PutQuestion(ctx, d, PendingQuestion{Step: 1, Question: "?"})
+			return err
+		}},
 		{"a release", func(s *Store, d *Drive) error { return d.Release(ctx) }},
 		{"the close of the store", func(s *Store, d *Drive) error { return s.Close() }},
 	} {

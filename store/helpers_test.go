@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -126,3 +127,7 @@ func sound(t testing.TB, s *Store) {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+func call(step int, tokens int64) ProviderCall {
+	return ProviderCall{Step: step, Provider: "p", Model: "m", Usage: &provider.Usage{TotalTokens: tokens}}
+}
