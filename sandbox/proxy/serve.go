@@ -70,7 +70,7 @@ func isToken(b byte) bool {
 func requestLine(head []byte) (method, target string, err error) {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	parts := strings.Split(strings.TrimSuffix(string(line), "\r"), " ")
-	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || !strings.HasPrefix(parts[2], "HTTP/1.") {
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || strings.ContainsAny(parts[1], "\r\t\v\f") || !strings.HasPrefix(parts[2], "HTTP/1.") {
 		return "", "", errors.New("the request line is not METHOD TARGET HTTP/1.x")
 	}
 	for i := range len(parts[0]) {
