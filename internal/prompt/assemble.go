@@ -118,9 +118,9 @@ func Subjects(ledger []trace.Observation) []string {
 // what no longer fits or no longer holds replaced by one line each.
 //
 // The section is never larger than the budget, except for what always stands:
-// the best note, the newest entry that still holds, and a line for each of
-// what a turn's calls are answered with when they have no result. Its time is
-// linear in the entries and their text.
+// the best note, the newest entry that still holds, and the sentences that
+// answer calls without a result, an eighth of the section at most. The time it
+// takes is linear in the entries and their text.
 func Assemble(in Input) Assembled {
 	var a Assembled
 	mem := in.Notes.render(max(in.Tokens, 0) / memoryShare)
