@@ -103,7 +103,7 @@ func TestAScalarShapeTakesAScalarAnswer(t *testing.T) {
 // readings of itself, nor a deep one the stack.
 func TestHostileAnswersEndSoon(t *testing.T) {
 	s := mustSchema(t, pairShape)
-	n := 200_000
+	n := 50_000
 	for name, answer := range map[string]string{
 		"open braces":             strings.Repeat("{", n),
 		"open brackets":           strings.Repeat("[", n),

@@ -221,16 +221,14 @@ func (c ProtectedCriterion) scan(ctx context.Context, dir string) (map[string]st
 		if len(files) == MaxProtected {
 			return &limitError{fmt.Sprintf("more than %d files", MaxProtected)}
 		}
-		state, size, err := stateOf(root, path, d)
+		state, size, err := stateOf(root, path, d, MaxProtectedBytes-total)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if total += size; total > MaxProtectedBytes {
-			return &limitError{fmt.Sprintf("more than %d bytes", int64(MaxProtectedBytes))}
-		}
+		total += size
 		files[path] = state
 		return nil
 	})
@@ -240,9 +238,9 @@ func (c ProtectedCriterion) scan(ctx context.Context, dir string) (map[string]st
 	return files, nil
 }
 
-// stateOf names what is at path: the digest of a file, the target of a link, or
-// the kind of anything else.
-func stateOf(root *os.Root, path string, d fs.DirEntry) (string, int64, error) {
+// stateOf names what is at path: the digest of a file of at most limit bytes, the
+// target of a link, or the kind of anything else.
+func stateOf(root *os.Root, path string, d fs.DirEntry, limit int64) (string, int64, error) {
 	name := filepath.FromSlash(path)
 	switch {
 	case d.Type()&fs.ModeSymlink != 0:
@@ -251,12 +249,17 @@ func stateOf(root *os.Root, path string, d fs.DirEntry) (string, int64, error) {
 	case !d.Type().IsRegular():
 		return kindOf(d.Type()), 0, nil
 	}
-	f, _, err := openRegular(root, name)
+	f, size, err := openRegular(root, name)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, MaxProtectedBytes+1))
-	return hex.EncodeToString(h.Sum(nil)), n, err
+	if size <= limit {
+		size, err = io.Copy(h, io.LimitReader(f, limit+1)) // it may have grown
+	}
+	if size > limit {
+		return "", 0, &limitError{fmt.Sprintf("more than %d bytes", int64(MaxProtectedBytes))}
+	}
+	return hex.EncodeToString(h.Sum(nil)), size, err
 }
