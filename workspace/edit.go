@@ -98,6 +98,9 @@ func (w *Workspace) rewrite(ctx context.Context, rel string, c Change, change fu
 		return Change{}, err
 	}
 	defer t.close()
+	if c, ok := w.recall(t); ok {
+		return c, nil
+	}
 	old := absent
 	if t.exists {
 		if t.data == nil {
@@ -115,14 +118,15 @@ func (w *Workspace) rewrite(ctx context.Context, rel string, c Change, change fu
 	if len(data) > MaxFile {
 		return Change{}, &TooLargeError{Path: rel, Size: int64(len(data)), Limit: MaxFile, Which: CeilingContent}
 	}
-	if err := w.commit(ctx, t, data, &c); err != nil {
-		return Change{}, err
-	}
 	// The run knows the new text only if it knew the old one: an edit that went
 	// well says nothing about the rest of a file that somebody else changed.
 	key := w.dir.key(real)
-	known, seen := w.memory.of(key)
-	if !t.exists || seen && !known.absent && known.sum == sha256.Sum256(t.data) {
+	was, seen := w.memory.of(key)
+	known := !t.exists || seen && !was.absent && was.sum == sha256.Sum256(t.data)
+	if err := w.commit(ctx, t, data, &c, known); err != nil {
+		return Change{}, err
+	}
+	if known {
 		w.memory.saw(key, data)
 	}
 	return c, nil

@@ -30,7 +30,7 @@ type Change struct {
 	// Unlinked says that the old file had other names: they keep the old content.
 	Unlinked bool
 	// Unrecorded is why the journal did not take the change, which was made.
-	Unrecorded error
+	Unrecorded error `json:"-"`
 }
 
 // EndingsChanged reports whether the lines of the file end differently now.
@@ -62,6 +62,9 @@ func (w *Workspace) WriteBytes(ctx context.Context, rel string, data []byte) (Ch
 		return Change{}, err
 	}
 	defer t.close()
+	if c, ok := w.recall(t); ok {
+		return c, nil
+	}
 	known, seen := w.memory.of(w.dir.key(real))
 	if seen && t.exists && (known.absent || t.data == nil && t.unreadable != "" || known.sum != sha256.Sum256(t.data)) {
 		return Change{}, &StaleError{Path: rel}
@@ -70,7 +73,7 @@ func (w *Workspace) WriteBytes(ctx context.Context, rel string, data []byte) (Ch
 	if t.exists && !seen {
 		c.Unread = t.info.Size()
 	}
-	err = w.commit(ctx, t, data, &c)
+	err = w.commit(ctx, t, data, &c, true)
 	if err == nil {
 		w.memory.saw(w.dir.key(real), data)
 	}
@@ -96,25 +99,34 @@ func (w *Workspace) Remove(ctx context.Context, rel string) error {
 		return err
 	}
 	defer t.close()
+	if _, ok := w.recall(t); ok {
+		return nil
+	}
 	if !t.exists {
 		return missing(rel)
 	}
 	if err := w.before(ctx, t); err != nil {
 		return err
 	}
-	if err := t.unchanged(); err != nil {
+	c := Change{}
+	measure(t, nil, &c)
+	c.Wrote = Removed
+	made, err := w.intend(ctx, t, nil, &c, true)
+	if err != nil {
 		return err
 	}
-	if err := t.parent.Remove(t.name); err != nil {
-		return failure("remove", rel, err)
+	if err = t.unchanged(); err == nil {
+		if err = t.parent.Remove(t.name); err != nil {
+			err = failure("remove", rel, err)
+		}
+	}
+	if made(err); err != nil {
+		return err
 	}
 	if err := syncDir(t.parent); err != nil {
 		return failure("remove", rel, err)
 	}
 	w.memory.sawAbsent(w.dir.key(real))
-	c := Change{}
-	measure(t, nil, &c)
-	c.Wrote = Removed
 	return w.report(ctx, t, &c)
 }
 
@@ -238,9 +250,10 @@ func (t *target) unchanged() error {
 	return nil
 }
 
-// commit records the restore point, replaces the file and reports the change.
+// commit records the restore point, announces the change, replaces the file and
+// reports the change. known says whether the run knows every byte of data.
 // Fields of c that measure the change are set unless the caller did.
-func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Change) error {
+func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Change, known bool) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -254,10 +267,15 @@ func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Chang
 		}
 		t.parent = parent
 	}
-	if err := t.replace(data); err != nil {
+	measure(t, data, c)
+	made, err := w.intend(ctx, t, data, c, known)
+	if err != nil {
 		return err
 	}
-	measure(t, data, c)
+	err = t.replace(data)
+	if made(err); err != nil {
+		return err
+	}
 	if err := w.report(ctx, t, c); err != nil {
 		c.Unrecorded = err
 	}

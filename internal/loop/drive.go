@@ -86,6 +86,8 @@ type drive struct {
 	settled       bool                    // whether this turn is work has been decided
 	judged        bool                    // the gate has judged the last committed step
 	due           []store.PendingApproval // approved, and not yet carried out
+	accounts      []store.Attempt         // calls of the step to come that are known to have ended
+	writes        []store.WriteIntent     // changes that the step to come made before a crash
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.
@@ -382,6 +384,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.ledger.Committed()
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
+	d.accounts, d.writes = nil, nil
 	if len(st.calls) == 0 {
 		d.reply = st.response.Text
 	} else if out == nil {

@@ -2,42 +2,117 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
 
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/workspace"
 )
 
-// journal makes what a call writes through its workspace undoable: what a file
-// was is durable before it is touched, and the change is evidence of the step.
+// journal makes what one call writes through its workspace undoable, and safe to
+// be asked for again after a crash: what a file was, and what the call is about
+// to make of it, are durable before it is touched.
 type journal struct {
-	d *drive
-	n int // the step
-	c *call
+	d    *drive
+	step int
+	call *call
+	past []store.WriteIntent // what this very call did before a crash
+
+	mu    sync.Mutex
+	point *workspace.RestorePoint // goes with the next intent
+	n     int                     // changes so far
 }
 
-var _ workspace.Journal = journal{}
+var _ workspace.Recaller = (*journal)(nil)
 
-// Before is called before the run first changes a path.
-func (j journal) Before(ctx context.Context, p workspace.RestorePoint) error {
-	return j.d.store.PutRestorePoint(ctx, j.d.lease, store.RestorePoint{
-		Step: j.n, Path: p.Path, State: store.RestoreState(p.State), Before: p.Before, Mode: uint32(p.Mode.Perm()), Reason: p.Reason,
-	})
-}
-
-// Wrote is called after every change.
-func (j journal) Wrote(_ context.Context, e workspace.Edit) error {
-	hunk := ""
-	if e.Hunk != nil {
-		hunk = *e.Hunk
-	}
-	j.d.lease.Record(store.Edit{
-		Step: j.n, Tool: j.c.name, Path: e.Path, Added: e.LinesAdded, Removed: e.LinesRemoved, Hunk: hunk,
-	})
+// Before keeps the restore point for the intent that follows at once, so that
+// both are one transaction.
+func (j *journal) Before(_ context.Context, p workspace.RestorePoint) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.point = &p
 	return nil
+}
+
+// Intend makes a change durable before it is made.
+func (j *journal) Intend(ctx context.Context, c workspace.Change, after string, known bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	hunk := ""
+	if c.Hunk != nil {
+		hunk = *c.Hunk
+	}
+	facts := c
+	facts.Hunk = nil // it has a column of its own
+	raw, err := json.Marshal(facts)
+	if err != nil {
+		return fmt.Errorf("the change of %s cannot be stored: %w", c.Path, err)
+	}
+	var point *store.RestorePoint
+	if p := j.point; p != nil && p.Path == c.Path {
+		point = &store.RestorePoint{
+			Step: j.step, Path: p.Path, State: store.RestoreState(p.State), Before: p.Before, Mode: uint32(p.Mode.Perm()), Reason: p.Reason,
+		}
+	}
+	err = j.d.store.PutWriteIntent(ctx, j.d.lease, point, store.WriteIntent{
+		Step: j.step, CallIndex: j.call.index, Ordinal: j.n, Tool: j.call.name, Path: c.Path,
+		Added: c.LinesAdded, Removed: c.LinesRemoved, Hunk: hunk, After: after, Known: known, Facts: raw,
+	})
+	if err == nil {
+		j.point = nil
+		j.n++
+	}
+	return err
+}
+
+// Abandon takes back a change that was announced and could not be made.
+func (j *journal) Abandon(ctx context.Context, c workspace.Change) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.n--
+	if err := j.d.store.DropWriteIntent(ctx, j.d.lease, j.step, j.call.index, j.n); err != nil {
+		j.d.log.Error("a change that did not happen stays recorded", "run", j.d.runID(), "path", c.Path, "error", err)
+	}
+}
+
+// Wrote has nothing to add: the intent is the record of the edit.
+func (j *journal) Wrote(context.Context, workspace.Edit) error { return nil }
+
+// Recall answers from what this call did before a crash: the next change of it,
+// if that is to the same file and the file is as it left it.
+func (j *journal) Recall(path, now string) (workspace.Change, bool, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.n >= len(j.past) {
+		return workspace.Change{}, false, false
+	}
+	p := j.past[j.n]
+	if p.Ordinal != j.n || p.Path != path || p.After != now || p.Tool != j.call.name {
+		return workspace.Change{}, false, false
+	}
+	var c workspace.Change
+	if err := json.Unmarshal(p.Facts, &c); err != nil {
+		j.d.log.Error("what a call did before the crash cannot be read, and it is made again", "run", j.d.runID(), "path", path, "error", err)
+		return workspace.Change{}, false, false
+	}
+	if p.Hunk != "" {
+		c.Hunk = &p.Hunk
+	}
+	j.n++
+	return c, p.Known, true
 }
 
 // workspaceFor is the run's workspace as one call sees it. All calls share what
 // the run knows of files.
 func (d *drive) workspaceFor(st *step, c *call) *workspace.Workspace {
-	return d.workspace.WithTool(c.name).ForCall(journal{d, st.n, c})
+	if c.journal == nil {
+		c.journal = &journal{d: d, step: st.n, call: c}
+		for _, w := range d.writes {
+			if w.Step == st.n && w.CallIndex == c.index {
+				c.journal.past = append(c.journal.past, w)
+			}
+		}
+	}
+	return d.workspace.WithTool(c.name).ForCall(c.journal)
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,9 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		return nil
 	}
 	c.args = args
+	if d.answerFromAccount(st, c) {
+		return nil
+	}
 	needs, err := d.needs(st, c)
 	if err != nil {
 		d.fail(st, c, err)
@@ -104,6 +108,27 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	}
 	c.ready = true
 	return nil
+}
+
+// answerFromAccount settles a call that is known to have ended before a crash,
+// with what it brought then: it is not made a second time.
+func (d *drive) answerFromAccount(st *step, c *call) bool {
+	for _, a := range d.accounts {
+		if a.Step != st.n || a.CallIndex != c.index || a.Tool != c.name || !bytes.Equal(a.Arguments, c.args) {
+			continue
+		}
+		switch a.Resolution {
+		case store.ReturnedError:
+			c.refuse(st.n, c.name+" failed", a.Account)
+		case store.Returned:
+			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: a.Account})
+			c.changed = !c.spec.IsReadOnly()
+		default:
+			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: prompt.Settled(c.name, a.Account)})
+		}
+		return true
+	}
+	return false
 }
 
 // needs is what the call wants to do. A tool that does not say needs the
@@ -203,7 +228,7 @@ func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
 	if e.err != nil || e.panic != nil {
 		how = store.ReturnedError
 	}
-	return d.store.CloseAttempt(context.WithoutCancel(ctx), d.lease, c.attempt, how)
+	return d.store.CloseAttempt(context.WithoutCancel(ctx), d.lease, c.attempt, how, c.observation.Text)
 }
 
 // abandon gives up on a tool that ignores the end of its context. Its goroutine

@@ -185,7 +185,10 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.
 	d.classifies, d.settled = d.classes && d.contract.Answers(), true
-	d.due = left.Approved
+	d.due, d.accounts, d.writes = left.Approved, left.Accounts, left.Writes
+	if err := d.restoreKnowledge(ctx, stored); err != nil {
+		return err
+	}
 	approvals, err := d.store.Approvals(ctx, d.runID())
 	if err != nil {
 		return err
@@ -201,6 +204,36 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		}
 	}
 	return d.restoreGate(ctx)
+}
+
+// restoreKnowledge tells the workspace which files the run had seen: what it read
+// and what it wrote, in the order of the steps.
+func (d *drive) restoreKnowledge(ctx context.Context, ledger []trace.Observation) error {
+	writes, err := d.store.WriteIntents(ctx, d.runID())
+	if err != nil {
+		return err
+	}
+	for _, o := range ledger {
+		for len(writes) > 0 && writes[0].Step < o.Step {
+			d.knows(writes[0])
+			writes = writes[1:]
+		}
+		if o.Kind == trace.ObsRead && o.Digest != "" {
+			d.workspace.Knows(o.Target, o.Digest)
+		}
+	}
+	for _, w := range writes {
+		if w.Step <= d.last {
+			d.knows(w)
+		}
+	}
+	return nil
+}
+
+func (d *drive) knows(w store.WriteIntent) {
+	if w.Known && w.After != "" {
+		d.workspace.Knows(w.Path, w.After)
+	}
 }
 
 // restoreGate finds the last verdict, so that the same one is not told twice.

@@ -97,6 +97,8 @@ type call struct {
 	spec  tool.Spec
 	grant *grant // a person has already agreed to this very act
 
+	journal *journal // of what it writes; made when it first needs a workspace
+
 	ready   bool // prepared, permitted, and to be run
 	attempt trace.AttemptID
 
