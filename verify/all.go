@@ -21,7 +21,7 @@ func (c AllCriterion) Describe() string {
 	var b strings.Builder
 	b.WriteString("All of these must hold:")
 	for i, p := range c.each {
-		fmt.Fprintf(&b, "\n%d. %s", i+1, Describe(p))
+		fmt.Fprintf(&b, "\n%d. %s", i+1, p.Describe())
 	}
 	return b.String()
 }

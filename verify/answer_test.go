@@ -75,9 +75,6 @@ func TestAnAnswerIsNotRepairedNorUnwrapped(t *testing.T) {
 			if got != nil {
 				t.Errorf("a failed answer gives the value %s", got)
 			}
-			if fail != nil && !strings.Contains(fail.Feedback(), tc.says) {
-				t.Errorf("the model is told %q, want it to have %q", fail.Feedback(), tc.says)
-			}
 		})
 	}
 }

@@ -53,9 +53,6 @@ func (c CommandCriterion) Unpinned() CommandCriterion {
 	return c
 }
 
-// Argv is a copy of the command line.
-func (c CommandCriterion) Argv() []string { return slices.Clone(c.argv) }
-
 // Describe gives the command line and the wanted exit status.
 func (c CommandCriterion) Describe() string {
 	return fmt.Sprintf("This command, run in the workspace root without a shell, must exit with status %d: %s", c.exit, shown(c.argv))

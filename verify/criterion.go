@@ -39,15 +39,6 @@ type Criterion interface {
 	record() record     // what is stored of it
 }
 
-// Describe is c.Describe, and for a nil criterion what a run without one must
-// know.
-func Describe(c Criterion) string {
-	if c == nil {
-		return "Nothing checks the work. Replying without a tool call ends the run, so do it when the goal is reached."
-	}
-	return c.Describe()
-}
-
 // walk calls fn for c and everything it is made of, outermost first.
 func walk(c Criterion, fn func(Criterion) error) error {
 	if c == nil {

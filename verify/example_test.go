@@ -76,7 +76,7 @@ func ExampleContains() {
 func ExampleProtect() {
 	c := verify.Protect(verify.Command("go", "test", "./..."), "*_test.go", "go.mod", "go.sum")
 	fmt.Println(verify.ProtectedGlobs(c))
-	fmt.Println(verify.Describe(c))
+	fmt.Println(c.Describe())
 	// Output:
 	// [*_test.go go.mod go.sum]
 	// This command, run in the workspace root without a shell, must exit with status 0: go test ./...
@@ -121,7 +121,9 @@ func ExampleSchemaOf() {
 	answer := "Here is what I found:\n```json\n" +
 		`{"findings": [{"file": "a.go", "line": 12, "severity": "grave"}]}` + "\n```"
 	if _, fail := schema.Check(answer); fail != nil {
-		fmt.Println(fail.Feedback())
+		for _, v := range fail.Violations {
+			fmt.Println(v)
+		}
 	}
 	output, fail := schema.Check(`{"findings": [{"file": "a.go", "line": 12, "severity": "high"}], "summary": null}`)
 	if fail != nil {
@@ -131,8 +133,7 @@ func ExampleSchemaOf() {
 	report, err := verify.Decode[Report](output)
 	fmt.Println(report.Findings[0].File, report.Findings[0].Line, report.Summary == nil, err)
 	// Output:
-	// The answer does not have the demanded shape:
-	// - /findings/0/severity: found the string "grave", want one of "low", "high"
+	// /findings/0/severity: found the string "grave", want one of "low", "high"
 	// a.go 12 true <nil>
 }
 

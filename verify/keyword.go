@@ -52,9 +52,8 @@ func lookup(name string) (keyword, bool) {
 	return keyword{}, false
 }
 
-// Keywords lists the keywords that a Schema may use, those that it keeps and
-// ignores ($schema, title, description) at the end.
-func Keywords() []string {
+// keywordNames lists the table, for a refusal.
+func keywordNames() []string {
 	var names []string
 	for _, k := range keywordTable() {
 		names = append(names, k.name)

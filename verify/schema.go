@@ -22,10 +22,16 @@ const (
 )
 
 // Schema is the demanded shape of a final answer: a JSON Schema in a small closed
-// subset (see [Keywords]) in which every word is checked, none is ignored, and
-// nothing refers to anything else. A keyword outside the subset is refused when
-// the schema is made, never skipped when an answer is judged. A type is one word,
-// or a pair of one word and "null".
+// subset in which every word is checked, none is ignored, and nothing refers to
+// anything else:
+//
+//	type  properties  required  additionalProperties  items  minItems  maxItems
+//	enum  minimum  maximum  minLength  maxLength
+//
+// and, kept but saying nothing about a value, $schema, title and description. A
+// keyword outside the subset is refused when the schema is made, never skipped when
+// an answer is judged. A type is one word, or a pair of one word and "null";
+// additionalProperties is true or false; items is one schema for all.
 //
 // [ParseSchema] and [SchemaOf] are the only ways to one. A Schema is immutable and
 // safe for concurrent use.
@@ -88,18 +94,12 @@ func (s *Schema) UnmarshalJSON(b []byte) error {
 // String is the document.
 func (s *Schema) String() string { return s.doc }
 
-// Title is the title of the document, "" when it has none.
-func (s *Schema) Title() string {
+// title is the title of the document, "" when it has none.
+func (s *Schema) title() string {
 	if t := s.root.source.member("title"); t != nil {
 		return t.text
 	}
 	return ""
-}
-
-// Describe tells the model, once and in the same words on every step, what its
-// final answer must be.
-func (s *Schema) Describe() string {
-	return "The final answer must be a single JSON document that meets this JSON Schema, with nothing before or after it: " + s.doc
 }
 
 // Request is the schema for a provider that can promise a shape: its strict form
@@ -109,7 +109,7 @@ func (s *Schema) Request() *provider.OutputSchema {
 	if !ok {
 		doc = s.JSON()
 	}
-	return &provider.OutputSchema{Name: wireName(s.Title()), Schema: doc}
+	return &provider.OutputSchema{Name: wireName(s.title()), Schema: doc}
 }
 
 // wireName makes a title into what vendors take as a name: 1 to 64 of
@@ -194,7 +194,7 @@ func (w *schemaWalk) shape(v *jsonValue) *shape {
 	for _, m := range v.members {
 		k, ok := lookup(m.name)
 		if !ok {
-			w.refuse(m.name, "is not supported; the keywords are "+strings.Join(Keywords(), ", "), m.name)
+			w.refuse(m.name, "is not supported; the keywords are "+strings.Join(keywordNames(), ", "), m.name)
 			return n
 		}
 		n.order = append(n.order, m.name)

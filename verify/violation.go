@@ -13,8 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// maxShownViolations is how many failures a model is told at once: more are not
-// read, and mending the first usually mends the rest.
+// maxShownViolations is how many failures an error names: more are not read, and
+// mending the first usually mends the rest.
 const maxShownViolations = 20
 
 // Violation is one way in which an answer misses its schema.
@@ -38,17 +38,9 @@ type OutputError struct {
 	Violations []Violation
 }
 
-// Error joins the first failures with "; " and counts the rest.
+// Error joins the first failures with "; " and counts the rest, in at most
+// MaxOutput characters.
 func (e *OutputError) Error() string {
-	return bound("output: "+strings.Join(e.sentences(), "; "), MaxOutput)
-}
-
-// Feedback tells the model what to mend, one failure a line.
-func (e *OutputError) Feedback() string {
-	return bound("The answer does not have the demanded shape:\n- "+strings.Join(e.sentences(), "\n- "), MaxOutput)
-}
-
-func (e *OutputError) sentences() []string {
 	var out []string
 	for _, v := range e.Violations[:min(len(e.Violations), maxShownViolations)] {
 		out = append(out, v.String())
@@ -56,7 +48,7 @@ func (e *OutputError) sentences() []string {
 	if n := len(e.Violations) - maxShownViolations; n > 0 {
 		out = append(out, fmt.Sprintf("and %d more", n))
 	}
-	return out
+	return bound("output: "+strings.Join(out, "; "), MaxOutput)
 }
 
 // judge lists the failures of one candidate; none means that it conforms.
