@@ -132,6 +132,8 @@ func TestWhatIsShownOfAPreview(t *testing.T) {
 		{"as many lines as fit", lines(PreviewLines, "x"), lines(PreviewLines, "x")},
 		{"one line too many", lines(PreviewLines+1, "x"), lines(PreviewLines, "x") + "\n[cut: 12 of 13 lines shown]"},
 		{"as many bytes as fit", strings.Repeat("x", PreviewBytes), strings.Repeat("x", PreviewBytes)},
+		{"as many bytes as fit in two lines", strings.Repeat("x", 400) + "\n" + strings.Repeat("y", PreviewBytes-401), strings.Repeat("x", 400) + "\n" + strings.Repeat("y", PreviewBytes-401)},
+		{"one byte too many in two lines", strings.Repeat("x", 400) + "\n" + strings.Repeat("y", PreviewBytes-400), strings.Repeat("x", 400) + "\n[cut: 1 of 2 lines shown]"},
 		{"lines are kept whole", lines(3, strings.Repeat("x", 300)), lines(2, strings.Repeat("x", 300)) + "\n[cut: 2 of 3 lines shown]"},
 		{"one endless line is cut between characters", strings.Repeat("é", 500), strings.Repeat("é", PreviewBytes/2) + "\n[cut: 1 of 1 lines shown]"},
 		{"colours", "\x1b[31mred\x1b[0m", "red"},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -32,6 +33,11 @@ func TestOrderOfRules(t *testing.T) {
 		{"an ask of a line opens it where the default denies", Policy{}.Layer("l").AskExec("git *"), Need{Act: Exec, Argv: []string{"git", "status"}}, Verdict{Ask, "git *", "l", true}},
 		{"an ask of a program still tightens an allow where the default denies", Policy{}.Layer("l").AskExec("git").AllowExec("git status"), Need{Act: Exec, Argv: []string{"git", "status"}}, Verdict{Ask, "git", "l", true}},
 		{"a rule on the bare default policy is the caller's own", Default().DenyRead("x"), Need{Act: Read, Target: "x"}, Verdict{Deny, "x", "policy", true}},
+		{"an ask by what a path resolves to tightens an allow", Policy{}.Layer("l").AllowRead("link").AskRead("/r/db"), Need{Act: Read, Target: "link", Resolved: "/r/db/x"}, Verdict{Ask, "/r/db", "l", true}},
+		{"an ask by what a path resolves to opens nothing", Policy{}.Layer("l").AskRead("/r/db"), Need{Act: Read, Target: "link", Resolved: "/r/db/x"}, Verdict{Effect: Deny}},
+		{"an ask by another case of a folded name opens nothing", Policy{}.Layer("l").AskRead("DB"), Need{Act: Read, Target: "db", FoldCase: true}, Verdict{Effect: Deny}},
+		{"an ask by what a name resolves to opens nothing", Policy{}.Layer("l").AskNet("10.0.0.5"), Need{Act: Net, Target: "a.com:80", Resolved: "10.0.0.5"}, Verdict{Effect: Deny}},
+		{"an ask of a directory opens what is in it", Policy{}.Layer("l").AskRead("docs"), Need{Act: Read, Target: "docs/a"}, Verdict{Ask, "docs", "l", true}},
 		{"the empty pattern can decide", Permissive().Layer("l").DenyRead(""), Need{Act: Read, Target: ""}, Verdict{Deny, "", "l", true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -262,6 +268,33 @@ func TestDerivedPoliciesShareNothing(t *testing.T) {
 	layers[len(layers)-1].Rules[0].Effect = Deny
 	if got := base.Check(Need{Act: Read, Target: "a"}); got.Effect != Allow {
 		t.Errorf("changing the returned layers changed the policy: %+v", got)
+	}
+}
+
+// Growing a slice leaves room at its end. Two policies that append into the same room
+// overwrite each other, so this goes through every length up to several growths.
+func TestDerivedPoliciesShareNoRoom(t *testing.T) {
+	base := Policy{}
+	for n := range 20 {
+		base = base.Layer(fmt.Sprint("base", n))
+		for name, derive := range map[string]func(string) Policy{
+			"Layer":    base.Layer,
+			"Merge":    func(s string) Policy { return base.Merge(Policy{}.Layer(s)) },
+			"Contain":  func(s string) Policy { return base.Contain(Policy{}.Layer(s).DenyRead("*")) },
+			"With":     func(s string) Policy { return base.DenyRead(s) },
+			"ForChild": func(s string) Policy { return base.ForChild([]string{s}, nil) },
+			"fault":    func(s string) Policy { return base.With(Rule{Act: Act(s)}) },
+		} {
+			one := derive("one")
+			before, faults := fmt.Sprint(one.Layers()), fmt.Sprint(one.Validate())
+			derive("two")
+			if after := fmt.Sprint(one.Layers()); after != before {
+				t.Errorf("%s on %d layers: %s became %s", name, n+1, before, after)
+			}
+			if after := fmt.Sprint(one.Validate()); after != faults {
+				t.Errorf("%s on %d layers: %s became %s", name, n+1, faults, after)
+			}
+		}
 	}
 }
 
