@@ -56,6 +56,8 @@ func TestAnAnswerIsNotRepairedNorUnwrapped(t *testing.T) {
 		{"a comment", "{\"n\":1 // one\n}", "no JSON was found"},
 		{"the right value inside another", `{"answer":{"n":1}}`, "/answer: the member is not allowed"},
 		{"the right value in an array", `[{"n":1}]`, "the document: found an array, want an object"},
+		{"the right value inside another, in prose", `It is {"answer":{"n":1}}.`, "/answer: the member is not allowed"},
+		{"the right value in an array, in prose", `It is [{"n":1}].`, "the document: found an array, want an object"},
 		{"the right value in a string", `"{\"n\":1}"`, "the document: found the string"},
 		{"a member twice", `{"n":1,"n":1}`, "/n: the member is stated twice"},
 		{"a member twice by an escape", `{"n":1,"\u006e":2}`, "/n: the member is stated twice"},

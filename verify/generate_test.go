@@ -37,32 +37,34 @@ type temperature float64
 func (t temperature) MarshalText() ([]byte, error) { return []byte("warm"), nil }
 
 type report struct {
-	meta                              // embedded: flattened, promoted fields are shown
-	Title    string                   `json:"title"`
-	Severity severity                 `json:"severity" schema:"enum=low|high"`
-	Score    int8                     `json:"score" schema:"minimum=0,maximum=10"`
-	Ratio    float32                  `json:"ratio,omitempty"`
-	Done     bool                     `json:"done"`
-	Places   []place                  `json:"places" schema:"minItems=1,maxItems=9"`
-	Pair     [2]int                   `json:"pair"`
-	Raw      []byte                   `json:"raw"`
-	When     time.Time                `json:"when,omitzero"`
-	Best     *place                   `json:"best"`
-	Level    *int                     `json:"level,omitempty" schema:"enum=1|2"`
-	Any      any                      `json:"any"`
-	Verbatim json.RawMessage          `json:"verbatim"`
-	Number   json.Number              `json:"number"`
-	Own      ownShape                 `json:"own"`
-	Text     temperature              `json:"text"`
-	Quoted   int                      `json:"quoted,string"`
-	Count    uint16                   `schema:"minimum=3"`
-	Links    []*string                `json:"links"`
-	Inner    struct{ A []map1 }       `json:"-"`
-	Dash     string                   `json:"-,"`
-	hidden   string                   //nolint:unused // unexported fields are left out
-	Note     string                   `json:"note"` // wins over the embedded one
-	Func     func()                   `json:"-"`
-	Map      map[string]chan struct{} `json:"-"`
+	meta                        // embedded: flattened, promoted fields are shown
+	Title    string             `json:"title"`
+	Severity severity           `json:"severity" schema:"enum=low|high"`
+	Score    int8               `json:"score" schema:"minimum=0,maximum=10"`
+	Ratio    float32            `json:"ratio,omitempty"`
+	Done     bool               `json:"done"`
+	Places   []place            `json:"places" schema:"minItems=1,maxItems=9"`
+	Pair     [2]int             `json:"pair"`
+	Raw      []byte             `json:"raw"`
+	When     time.Time          `json:"when,omitzero"`
+	Best     *place             `json:"best"`
+	Level    *int               `json:"level,omitempty" schema:"enum=1|2"`
+	Any      any                `json:"any"`
+	Verbatim json.RawMessage    `json:"verbatim"`
+	Number   json.Number        `json:"number"`
+	Own      ownShape           `json:"own"`
+	Text     temperature        `json:"text"`
+	Quoted   int                `json:"quoted,string"`
+	Count    uint16             `schema:"minimum=3"`
+	Links    []*string          `json:"links"`
+	Inner    struct{ A []map1 } `json:"-"`
+	//lint:ignore SA5008 the odd spelling for a member named "-" is the subject
+	Dash string `json:"-,"`
+	//lint:ignore U1000 unexported fields are left out
+	hidden string
+	Note   string                   `json:"note"` // wins over the embedded one
+	Func   func()                   `json:"-"`
+	Map    map[string]chan struct{} `json:"-"`
 }
 
 type map1 map[string]int
@@ -173,10 +175,14 @@ type (
 	mutualA       struct{ B []mutualB }
 	mutualB       struct{ A *mutualA }
 	embedsItself  struct {
+		//lint:ignore U1000 the subject of the test
 		*embedsItself
 		X int
 	}
-	onlyHidden  struct{ x int } //nolint:unused // the subject of the test
+	onlyHidden struct {
+		//lint:ignore U1000 the subject of the test
+		x int
+	}
 	nothing     struct{}
 	customJSON  struct{ X int }
 	badProvider struct{ X int }

@@ -86,7 +86,7 @@ func (c ReviewCriterion) TellModel() ReviewCriterion {
 
 // Describe gives the rubric and says who judges.
 func (c ReviewCriterion) Describe() string {
-	return "When you stop, someone else will read the change, with only the goal and this rubric, and it must meet the rubric: " + c.rubric
+	return "Someone else, another model as a rule, will read the change with nothing but the goal and this rubric, and must find the rubric met: " + c.rubric
 }
 
 // Phase is PhaseReview.
