@@ -36,6 +36,10 @@ type Response struct {
 	// the chain's first.
 	ServedBy string `json:"served_by,omitempty"`
 
+	// SchemaDropped says that the vendor refused Request.Output and was asked
+	// again without it; nothing held the answer to that shape.
+	SchemaDropped bool `json:"schema_dropped,omitempty"`
+
 	Citations   []Citation       `json:"citations,omitempty"`
 	ServerTools []ServerToolCall `json:"server_tools,omitempty"`
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,11 +17,9 @@ var (
 	_ provider.Provider          = (*Client)(nil)
 	_ provider.ModelHinter       = (*Client)(nil)
 	_ provider.ImageAccepter     = (*Client)(nil)
+	_ provider.Cataloguer        = (*Client)(nil)
 	_ provider.ReachableReporter = (*Client)(nil)
 )
-
-// probeTimeout bounds the question whether an endpoint answers at all.
-const probeTimeout = 10 * time.Second
 
 // Config says which endpoint to ask and how.
 type Config struct {
@@ -48,6 +45,11 @@ type Config struct {
 
 	TextOnly bool // the model takes no images
 
+	// Reference prices models that the endpoint's own catalogue leaves
+	// unpriced. Its URL joins Endpoints; a reference that cannot be read fails
+	// Models. Nil looks nothing up elsewhere.
+	Reference *Reference
+
 	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
 	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none, since models think in silence
 
@@ -59,13 +61,9 @@ type Config struct {
 
 // A Client asks one endpoint. It is safe for concurrent use.
 type Client struct {
-	name     string
-	base     string
-	auth     Auth
-	key      provider.Secret
-	dialect  chat.Dialect
-	textOnly bool
-	http     *httpx.Client
+	chat      *chat.Client
+	textOnly  bool
+	reference *Reference
 }
 
 // New makes a client. What can never work is a *provider.ConfigError: no base
@@ -96,36 +94,42 @@ func New(cfg Config) (*Client, error) {
 		cfg.Auth = AuthBearer
 	}
 	fail := func(format string, args ...any) (*Client, error) {
-		return nil, &provider.ConfigError{Provider: name, Message: httpx.Redact(fmt.Sprintf(format, args...), cfg.Key)}
+		return nil, &provider.ConfigError{Provider: name, Message: fmt.Sprintf(format, args...)}
 	}
 	if cfg.BaseURL == "" {
 		return fail("no base URL is given: write the whole prefix that the vendor documents, such as https://host/v1, or a preset")
 	}
-	u, err := url.Parse(cfg.BaseURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+	base, ok := chat.Base(cfg.BaseURL)
+	if !ok {
 		return fail("the base URL is not an http or https URL with a host")
 	}
+	key := cfg.Key
 	switch {
-	case cfg.Auth != AuthBearer && cfg.Auth != AuthNone:
+	case cfg.Auth == AuthNone:
+		key = provider.Secret{}
+	case cfg.Auth != AuthBearer:
 		return fail("auth %q is not known: write bearer or none", cfg.Auth)
-	case cfg.Auth == AuthBearer && cfg.Key.IsZero():
+	case key.IsZero():
 		return fail("no key is given: set one, or auth none for an endpoint that wants none")
 	}
 	return &Client{
-		name: name, base: strings.TrimRight(cfg.BaseURL, "/"), auth: cfg.Auth, key: cfg.Key, textOnly: cfg.TextOnly,
-		dialect: chat.Dialect{
-			Provider:          name,
-			Model:             cfg.Model,
-			OmitStreamOptions: quirks.OmitStreamOptions,
-			ReasoningContent:  quirks.ReasoningReplay,
-			ExtraContent:      quirks.EchoExtraContent,
-			NoTerminalSignal:  quirks.NoTerminalSignal,
-			OutputSchema:      quirks.OutputSchema,
-			MaxTokensField:    quirks.MaxTokensField,
-		},
-		http: &httpx.Client{
-			Name: name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
-			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
+		textOnly: cfg.TextOnly, reference: cfg.Reference,
+		chat: &chat.Client{
+			Base: base, Key: key,
+			Dialect: chat.Dialect{
+				Provider:          name,
+				Model:             cfg.Model,
+				OmitStreamOptions: quirks.OmitStreamOptions,
+				ReasoningContent:  quirks.ReasoningReplay,
+				ExtraContent:      quirks.EchoExtraContent,
+				NoTerminalSignal:  quirks.NoTerminalSignal,
+				OutputSchema:      quirks.OutputSchema,
+				MaxTokensField:    quirks.MaxTokensField,
+			},
+			HTTP: &httpx.Client{
+				Name: name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
+				Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
+			},
 		},
 	}, nil
 }
@@ -155,15 +159,20 @@ func FromEnv(preset, model string) (*Client, error) {
 }
 
 // Name is the label in the trace.
-func (c *Client) Name() string { return c.name }
+func (c *Client) Name() string { return c.chat.Dialect.Provider }
 
-// Endpoints is the URL that completions go to, and that of the catalogue.
+// Endpoints are the URLs of completions and of the catalogue, and that of the
+// reference if there is one.
 func (c *Client) Endpoints() []string {
-	return []string{c.base + "/chat/completions", c.base + "/models"}
+	e := c.chat.Endpoints()
+	if c.reference != nil {
+		e = append(e, c.reference.URL())
+	}
+	return e
 }
 
 // ModelHint is the model that is asked when a request names none.
-func (c *Client) ModelHint() string { return c.dialect.Model }
+func (c *Client) ModelHint() string { return c.chat.Dialect.Model }
 
 // AcceptsImages reports what Config said.
 func (c *Client) AcceptsImages() bool { return !c.textOnly }
@@ -171,22 +180,32 @@ func (c *Client) AcceptsImages() bool { return !c.textOnly }
 // Complete asks the endpoint once.
 func (c *Client) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
 	if c.textOnly && len(req.Media) > 0 {
-		return nil, &provider.ConfigError{Provider: c.name, Message: "the model takes no images: send none, or use another provider"}
+		return nil, &provider.ConfigError{Provider: c.Name(), Message: "the model takes no images: send none, or use another provider"}
 	}
-	return chat.Complete(ctx, c.http, c.dialect, c.base+"/chat/completions", c.header(), req, on)
+	return c.chat.Complete(ctx, req, on)
 }
 
-func (c *Client) header() http.Header {
-	h := http.Header{}
-	if c.auth == AuthBearer {
-		h.Set("Authorization", "Bearer "+c.key.Reveal())
+// Models reads the endpoint's catalogue, once for the life of the client. Many
+// endpoints list ids and nothing else; some have no list, which is an error.
+func (c *Client) Models(ctx context.Context) ([]provider.ModelInfo, error) {
+	rows, err := c.chat.Models(ctx)
+	if err != nil || c.reference == nil {
+		return rows, err
 	}
-	return h
+	return c.reference.fill(ctx, rows)
+}
+
+// PriceTable makes a price table of the catalogue. Models without a price are
+// left out. It is dated by the day in UTC.
+func (c *Client) PriceTable(ctx context.Context) (provider.PriceTable, error) {
+	rows, err := c.Models(ctx)
+	if err != nil {
+		return provider.PriceTable{}, err
+	}
+	return provider.PriceTableOf(rows, time.Now().UTC().Format(time.DateOnly)), nil
 }
 
 // Reachable asks for the list of models and reports whether the endpoint gave a
 // sensible answer within ten seconds. An endpoint without such a list is
 // reachable; one that refuses the key is not.
-func (c *Client) Reachable(ctx context.Context) (bool, error) {
-	return c.http.Reachable(ctx, c.base+"/models", c.header(), probeTimeout)
-}
+func (c *Client) Reachable(ctx context.Context) (bool, error) { return c.chat.Reachable(ctx) }

@@ -1,0 +1,128 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/chat"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
+)
+
+var (
+	_ provider.Provider          = (*Client)(nil)
+	_ provider.ModelHinter       = (*Client)(nil)
+	_ provider.FamilyHinter      = (*Client)(nil)
+	_ provider.ImageAccepter     = (*Client)(nil)
+	_ provider.Cataloguer        = (*Client)(nil)
+	_ provider.ReachableReporter = (*Client)(nil)
+)
+
+// DefaultModel is asked when neither Config nor the request names a model.
+const DefaultModel = "gpt-5"
+
+const (
+	name        = "openai"
+	defaultBase = "https://api.openai.com/v1"
+	keyVariable = "OPENAI_API_KEY"
+	modelVar    = "OPENAI_MODEL"
+)
+
+// Config says how to ask. Only Key is required.
+type Config struct {
+	Key   provider.Secret // provider.NewSecret("…")
+	Model string          // asked when a request names none; "" means DefaultModel
+
+	// BaseURL is what /chat/completions is appended to; "" means the vendor's
+	// own.
+	BaseURL string
+
+	// Name labels the provider in the trace; "" means "openai".
+	Name string
+
+	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
+	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none
+
+	// Transport replaces the HTTP transport that the providers of a process
+	// share. It must not follow redirects by itself.
+	Transport http.RoundTripper
+}
+
+// A Client asks OpenAI's Chat Completions API. It is safe for concurrent use.
+type Client struct{ chat *chat.Client }
+
+// New makes a client. A missing key or a base URL that is none is a
+// *provider.ConfigError.
+func New(cfg Config) (*Client, error) {
+	if cfg.Name == "" {
+		cfg.Name = name
+	}
+	if cfg.Model == "" {
+		cfg.Model = DefaultModel
+	}
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = defaultBase
+	}
+	fail := func(format string, args ...any) (*Client, error) {
+		return nil, &provider.ConfigError{Provider: cfg.Name, Message: fmt.Sprintf(format, args...)}
+	}
+	if cfg.Key.IsZero() {
+		return fail("no key is given: set Config.Key, or use FromEnv with %s", keyVariable)
+	}
+	base, ok := chat.Base(cfg.BaseURL)
+	if !ok {
+		return fail("the base URL is not an http or https URL with a host")
+	}
+	return &Client{&chat.Client{
+		Base: base, Key: cfg.Key,
+		Dialect: chat.Dialect{Provider: cfg.Name, Model: cfg.Model, OutputSchema: true, MaxTokensField: "max_completion_tokens"},
+		HTTP: &httpx.Client{
+			Name: cfg.Name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
+			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
+		},
+	}}, nil
+}
+
+// FromEnv makes a client of OPENAI_API_KEY and OPENAI_MODEL. Both are needed:
+// what is billed should be written down somewhere. One that is missing or empty
+// is a *provider.ConfigError that names it.
+func FromEnv() (*Client, error) {
+	key, model := os.Getenv(keyVariable), os.Getenv(modelVar)
+	switch {
+	case key == "":
+		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
+	case model == "":
+		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
+	}
+	return New(Config{Key: provider.NewSecret(key), Model: model})
+}
+
+// Name is the label in the trace.
+func (c *Client) Name() string { return c.chat.Dialect.Provider }
+
+// Endpoints are the URLs of completions and of the catalogue.
+func (c *Client) Endpoints() []string { return c.chat.Endpoints() }
+
+// ModelHint is the model that is asked when a request names none.
+func (c *Client) ModelHint() string { return c.chat.Dialect.Model }
+
+// PromptFamily is that of this vendor, whatever the model.
+func (c *Client) PromptFamily() provider.Family { return provider.FamilyOpenAI }
+
+// AcceptsImages is true.
+func (c *Client) AcceptsImages() bool { return true }
+
+// Complete asks once.
+func (c *Client) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
+	return c.chat.Complete(ctx, req, on)
+}
+
+// Models reads the catalogue, once for the life of the client. It has ids only.
+func (c *Client) Models(ctx context.Context) ([]provider.ModelInfo, error) { return c.chat.Models(ctx) }
+
+// Reachable asks for the list of models and reports whether the vendor is there
+// and takes the key, within ten seconds.
+func (c *Client) Reachable(ctx context.Context) (bool, error) { return c.chat.Reachable(ctx) }
