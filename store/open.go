@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	_ "modernc.org/sqlite" // the driver; nothing of it leaves the package
+
+	"github.com/initorigin/io-harness-go/internal/failpoint"
 )
 
 // Store is a handle on one file. It is safe for concurrent use: writes take
@@ -44,6 +46,9 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	opt := defaults()
 	for _, o := range opts {
 		o(&opt)
+	}
+	if opt.fail == nil {
+		opt.fail = failpoint.From(ctx)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
