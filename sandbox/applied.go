@@ -97,6 +97,10 @@ func (a Applied) String() string {
 	}
 	switch a.Egress {
 	case EgressNone:
+		if a.Rung == RungNamespaces {
+			parts = append(parts, "no network but a private loopback, on which a command's own servers work")
+			break
+		}
 		parts = append(parts, "no network, local servers included")
 	case EgressExact:
 		parts = append(parts, "network only to permitted hosts through the run's proxy; loopback is private and works")

@@ -9,6 +9,7 @@ func BenchmarkTrue(b *testing.B) {
 		p    Profile
 	}{
 		{"contained", Profile{Workspace: ws}},
+		{"namespaces", forced(Profile{Workspace: ws}, RungNamespaces)},
 		{"floor", Profile{Workspace: ws, ForceFloor: true}},
 		{"full access", Profile{Workspace: ws, Mode: FullAccess}},
 	} {

@@ -18,6 +18,12 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 	a.Reads = len(s.denied) == 0
 	a.LocalSockets, a.Environ = true, true
 	a.Caps, a.Uncapped = s.caps(ch.rung)
+	if ch.rung == RungNamespaces {
+		a.ABI = min(s.host.LandlockABI, newestABI)
+		a.Seccomp = s.host.Seccomp.Works
+		a.Environ = false
+		a.Reads = true
+	}
 	if ch.rung == RungLandlock {
 		a.ABI = min(s.host.LandlockABI, newestABI)
 		a.Seccomp = s.host.Seccomp.Works
@@ -47,7 +53,7 @@ func egressScope(r Rung, e Egress) EgressScope {
 		return EgressNone
 	case r == RungLandlock:
 		return EgressPort
-	case r == RungSeatbelt:
+	case r == RungSeatbelt, r == RungNamespaces:
 		return EgressExact
 	}
 	return EgressAdvisory

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,7 +183,10 @@ func TestEgress(t *testing.T) {
 		for _, rung := range rungs(t, Profile{Egress: tc.egress}) {
 			for _, how := range tc.how {
 				t.Run(fmt.Sprintf("%s/%s/%s", rung, tc.name, how), func(t *testing.T) {
-					if how == "abstract" && h.LandlockABI < 6 {
+					if rung == RungNamespaces && !tc.out && (slices.Contains([]string{"bind", "listen", "udp"}, how) || tc.port == proxy) {
+						t.Skip("the loopback is the command's own, and nobody but the proxy is on it")
+					}
+					if how == "abstract" && rung == RungLandlock && h.LandlockABI < 6 {
 						t.Skipf("Landlock %d does not know abstract sockets", h.LandlockABI)
 					}
 					r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "dial", how, fmt.Sprint(tc.port), name}},
@@ -249,4 +253,40 @@ func TestSocketsOfOtherProgramsAreReportedOrRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On a network of its own a project's servers work and nobody outside sees them.
+func TestAPrivateLoopbackServesTheCommandOnly(t *testing.T) {
+	for _, e := range []Egress{{}, {Proxy: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), portOf(t, listener(t, "tcp4", "127.0.0.1:0")))}} {
+		for _, rung := range rungs(t, Profile{Egress: e}) {
+			if rung != RungNamespaces {
+				continue
+			}
+			r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "serve-and-dial"}}, forced(Profile{Workspace: realTempDir(t), Egress: e}, rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Stdout.String() != "out\n" {
+				t.Errorf("%+v: a server of the command's own cannot be reached: %s", e, r.Text(0))
+			}
+			return
+		}
+	}
+	t.Skip("no rung on this host has a network of its own")
+}
+
+func serveAndDialFixture([]string) int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	c, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_ = c.Close()
+	fmt.Println("out")
+	return 0
 }

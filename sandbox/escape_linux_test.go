@@ -313,9 +313,3 @@ func TestNothingOfACommandWritesAfterItsEnd(t *testing.T) {
 		})
 	}
 }
-
-// forced makes p take exactly this rung when the host has it.
-func forced(p Profile, r Rung) Profile {
-	p.only = r
-	return p
-}

@@ -8,4 +8,5 @@ func probeHost(h *Host) {
 	h.Seccomp = works(probeSeccomp())
 	stop, group := probeStop(h)
 	h.Stop, h.Cgroup = works(stop), works(group)
+	h.Namespaces = works(probeNamespaces(h))
 }

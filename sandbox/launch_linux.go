@@ -19,6 +19,9 @@ func launch(s *spec, a *Applied) (*child, error) {
 	apparatus := func(op string, err error) error {
 		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
 	}
+	if s.rung == RungNamespaces {
+		return launchNamespaces(s, a)
+	}
 	r, err := newRestriction(s)
 	if err != nil {
 		return nil, apparatus("build boundary", err)
@@ -143,6 +146,9 @@ func (t *tree) reap(proc *os.Process) ending {
 // killScope is what a kill reaches. Only a command that cannot write to the
 // control group's files is sure to stay in its group.
 func (s *spec) killScope(r Rung) KillScope {
+	if r == RungNamespaces || r == RungBubblewrap {
+		return KillNamespace
+	}
 	if s.host.cgroup != "" && r.ConfinesWrites() {
 		return KillCgroup
 	}
@@ -151,9 +157,9 @@ func (s *spec) killScope(r Rung) KillScope {
 
 // holds reports whether a ceiling is in force: the kernel keeps descriptors and
 // the processor time of each process, a sampler the rest.
-func (s *spec) holds(c Cap, _ Rung) bool {
+func (s *spec) holds(c Cap, r Rung) bool {
 	if c == CapOpenFiles {
-		return s.host.Stop.Works
+		return r == RungNamespaces || s.host.Stop.Works
 	}
 	return slices.Contains([]Cap{CapWall, CapCPU, CapMemory, CapProcesses}, c)
 }

@@ -86,6 +86,12 @@ type Profile struct {
 	// Reads names what the command may not read.
 	Reads Reads `json:"reads,omitzero"`
 
+	// Protect are absolute paths inside the writable directories that commands
+	// must not change: hooks and settings that are run or obeyed later, outside
+	// of the boundary. A rung that works with mounts keeps those that exist
+	// read-only; elsewhere [Watch] finds the change.
+	Protect []string `json:"-"`
+
 	// Require turns a degrade into a refusal.
 	Require Require `json:"require,omitzero"`
 
@@ -232,7 +238,7 @@ func (p Profile) Validate() error {
 	if p.Mode.Contained() && p.Workspace == "" {
 		errs = append(errs, errors.New("workspace is empty: name the directory the command works in"))
 	}
-	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Reads.Deny)
+	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Reads.Deny, p.Protect)
 	for _, dir := range paths {
 		if dir == "" {
 			continue

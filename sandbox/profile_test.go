@@ -14,3 +14,9 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// forced makes p take exactly this rung when the host has it.
+func forced(p Profile, r Rung) Profile {
+	p.only = r
+	return p
+}

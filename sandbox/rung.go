@@ -94,9 +94,16 @@ func linuxCandidates(h Host, d demand, shim Shim) []choice {
 	if shim == ShimOff && namespaces.Works {
 		namespaces = Feature{Why: "the helper process was turned off"}
 	}
-	return ladder([]step{
+	steps := []step{
 		{RungLandlock, landlock},
 		{RungBubblewrap, h.Bubblewrap},
 		{RungNamespaces, namespaces},
-	})
+	}
+	if d.maskReads && namespaces.Works || shim == ShimRequired {
+		// Mounts hide a path from everybody for as long as the command runs.
+		// Landlock can only leave it out of what it grants, and with it all that
+		// is made beside it meanwhile.
+		steps = []step{steps[2], steps[0], steps[1]}
+	}
+	return ladder(steps)
 }

@@ -123,6 +123,10 @@ func TestOtherLadders(t *testing.T) {
 	}{
 		{"full access is no rung", linuxHost(7, true, true, true), Profile{Mode: FullAccess}, []Rung{RungNone}},
 		{"the floor by request", linuxHost(7, true, true, true), Profile{ForceFloor: true}, []Rung{RungFloor}},
+		{"denied reads go to the rung that hides them by mounts", linuxHost(7, true, true, true), Profile{Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungNamespaces, RungLandlock, RungBubblewrap, RungFloor}},
+		{"and to Landlock where there is none", linuxHost(7, true, false, false), Profile{Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungLandlock, RungFloor}},
+		{"denied reads with the helper turned off", linuxHost(7, true, false, true), Profile{Shim: ShimOff, Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungLandlock, RungFloor}},
+		{"the helper required", linuxHost(7, true, true, true), Profile{Shim: ShimRequired}, []Rung{RungNamespaces, RungLandlock, RungBubblewrap, RungFloor}},
 		{"the helper turned off", linuxHost(0, true, false, true), Profile{Shim: ShimOff}, []Rung{RungFloor}},
 		{"macOS", Host{OS: "darwin", Seatbelt: yes}, Profile{}, []Rung{RungSeatbelt, RungFloor}},
 		{"macOS without", Host{OS: "darwin"}, Profile{}, []Rung{RungFloor}},

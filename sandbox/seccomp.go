@@ -55,6 +55,7 @@ type callTable struct {
 type filterPlan struct {
 	noInet      bool // no IPv4 and no IPv6 socket of any kind
 	tcpOnly     bool // of those, plain TCP only
+	ownNet      bool // the network is the command's own: any internet socket, and no other family
 	nestedUsers bool // user namespaces stay possible
 }
 
@@ -80,7 +81,7 @@ const (
 func buildFilter(t callTable, p filterPlan) []filterOp {
 	var f filter
 	f.load(offArch)
-	if p.noInet || p.tcpOnly {
+	if p.noInet || p.tcpOnly || p.ownNet {
 		// Another calling convention has other numbers, and would walk past the
 		// network boundary.
 		f.add(bpfJeq, 1, 0, t.arch)
@@ -120,7 +121,7 @@ func buildFilter(t callTable, p filterPlan) []filterOp {
 	}
 	f.when(t.mknod, 1, deviceNode)
 	f.when(t.mknodat, 2, deviceNode)
-	if p.noInet || p.tcpOnly {
+	if p.noInet || p.tcpOnly || p.ownNet {
 		f.sockets(t, p)
 	}
 	f.add(bpfRet, 0, 0, retAllow)
@@ -141,13 +142,17 @@ func (f *filter) sockets(t callTable, p filterPlan) {
 		b.add(bpfRet, 0, 0, retAllow)
 		b.add(bpfJeq, 0, 1, afNetlink)
 		b.add(bpfRet, 0, 0, retAllow)
-		if !p.tcpOnly {
+		if p.noInet {
 			b.errno(errEACCES)
 			return
 		}
 		b.add(bpfJeq, 2, 0, afInet)
 		b.add(bpfJeq, 1, 0, afInet6)
 		b.errno(errEACCES)
+		if p.ownNet {
+			b.add(bpfRet, 0, 0, retAllow)
+			return
+		}
 		b.arg(1)
 		b.add(bpfAnd, 0, 0, sockTypeMask)
 		b.add(bpfJeq, 1, 0, sockStream)
@@ -158,6 +163,9 @@ func (f *filter) sockets(t callTable, p filterPlan) {
 		b.errno(errEACCES)
 		b.add(bpfRet, 0, 0, retAllow)
 	})
+	if !p.tcpOnly {
+		return
+	}
 	for _, c := range []struct {
 		nr  int32
 		arg int

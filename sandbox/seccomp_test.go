@@ -58,6 +58,7 @@ func TestFilterAnswers(t *testing.T) {
 	const allow = retAllow
 	eperm, eacces, enosys := uint32(retErrno|errEPERM), uint32(retErrno|errEACCES), uint32(retErrno|errENOSYS)
 	open, denied, tcp, nested := filterPlan{}, filterPlan{noInet: true}, filterPlan{tcpOnly: true}, filterPlan{nestedUsers: true}
+	own := filterPlan{ownNet: true}
 	const inet, inet6, unixFam, netlink, packet, vsock = 2, 10, 1, 16, 17, 40
 	const stream, dgram, raw, cloexec = 1, 2, 3, 0o2000000
 	for _, tc := range []struct {
@@ -109,6 +110,14 @@ func TestFilterAnswers(t *testing.T) {
 		{"proxied: data with the opening packet", tcp, 7, 8, []uint64{0, 0, 0, 0x20000000}, eacces},
 		{"proxied: the same by sendmsg", tcp, 7, 9, []uint64{0, 0, 0x20000040}, eacces},
 		{"proxied: the same by sendmmsg", tcp, 7, 10, []uint64{0, 0, 0, 0x20000000}, eacces},
+		{"own network: udp", own, 7, 7, []uint64{inet, dgram, 0}, allow},
+		{"own network: tcp6", own, 7, 7, []uint64{inet6, stream, 0}, allow},
+		{"own network: unix", own, 7, 7, []uint64{unixFam, dgram, 0}, allow},
+		{"own network: vsock, which is the host's", own, 7, 7, []uint64{vsock, stream, 0}, eacces},
+		{"own network: packet", own, 7, 7, []uint64{packet, raw, 0}, eacces},
+		{"own network: another calling convention", own, 8, 50, nil, enosys},
+		{"own network: data with the opening packet", own, 7, 8, []uint64{0, 0, 0, 0x20000000}, allow},
+		{"denied: data with the opening packet has no socket to go", denied, 7, 8, []uint64{0, 0, 0, 0x20000000}, allow},
 		{"proxied: plain data", tcp, 7, 8, []uint64{0, 0, 0, 0x4000}, allow},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -120,7 +129,7 @@ func TestFilterAnswers(t *testing.T) {
 }
 
 func TestFiltersFitTheKernel(t *testing.T) {
-	for _, p := range []filterPlan{{}, {noInet: true}, {tcpOnly: true}, {nestedUsers: true}} {
+	for _, p := range []filterPlan{{}, {noInet: true}, {tcpOnly: true}, {ownNet: true}, {nestedUsers: true}} {
 		prog := buildFilter(testCalls, p)
 		if len(prog) > 4096 {
 			t.Errorf("%+v: %d instructions, the kernel takes 4096", p, len(prog))

@@ -1,0 +1,155 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// bindAll makes each directory a mount of its own, so that it can keep what the
+// rest loses.
+func bindAll(dirs []string) error {
+	for _, d := range dirs {
+		if err := unix.Mount(d, d, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mountShm(want bool) error {
+	if !want {
+		return nil
+	}
+	return unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+}
+
+// setReadOnly switches a mount, and with deep all that is mounted beneath it.
+func setReadOnly(path string, on, deep bool) error {
+	var attr unix.MountAttr
+	flags := uint(0)
+	if on {
+		attr.Attr_set = unix.MOUNT_ATTR_RDONLY
+	} else {
+		attr.Attr_clr = unix.MOUNT_ATTR_RDONLY
+	}
+	if deep {
+		flags |= unix.AT_RECURSIVE
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, path, flags, &attr)
+}
+
+// reopen makes the granted directories writable again. What an administrator
+// has mounted read-only inside of one is locked and stays so; then only the
+// directory itself is opened.
+func reopen(o *Order) error {
+	dirs := o.Writable
+	if o.Shm {
+		dirs = append(dirs[:len(dirs):len(dirs)], "/dev/shm")
+	}
+	for _, d := range dirs {
+		if setReadOnly(d, false, true) == nil {
+			continue
+		}
+		if err := setReadOnly(d, false, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide covers each path with something empty that nobody may open. The covers
+// lie in a file system of their own, which is detached again: only the covers
+// remain.
+func hide(o *Order) error {
+	if len(o.Mask) == 0 {
+		return nil
+	}
+	if err := unix.Mount("tmpfs", o.Temp, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700,size=64k"); err != nil {
+		return err
+	}
+	file, dir := filepath.Join(o.Temp, "file"), filepath.Join(o.Temp, "dir")
+	if err := unix.Mkdir(dir, 0); err != nil {
+		return err
+	}
+	fd, err := unix.Open(file, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_ = unix.Close(fd)
+	for _, path := range o.Mask {
+		fi, err := os.Lstat(path)
+		if os.IsNotExist(err) {
+			continue // went away since it was looked at
+		}
+		if err != nil {
+			return unix.EACCES
+		}
+		cover := file
+		if fi.IsDir() {
+			cover = dir
+		}
+		if err := unix.Mount(cover, path, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		if err := setReadOnly(path, true, false); err != nil {
+			return err
+		}
+	}
+	return unix.Unmount(o.Temp, unix.MNT_DETACH)
+}
+
+// protect keeps paths inside the writable directories read-only.
+func protect(paths []string) error {
+	for _, p := range paths {
+		if _, err := os.Lstat(p); os.IsNotExist(err) {
+			continue
+		}
+		if err := unix.Mount(p, p, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+		if err := setReadOnly(p, true, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loopback brings the loopback device of a new network namespace up, so that a
+// project's own servers work in it.
+func loopback(own bool) error {
+	if !own {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifr); err != nil {
+		return err
+	}
+	ifr.SetUint16(ifr.Uint16() | unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
+}
+
+// listen opens a socket on the private loopback. It belongs to this namespace
+// whoever accepts on it.
+func listen(port uint16) (int, error) {
+	if port == 0 {
+		return -1, nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return -1, err
+	}
+	return fd, unix.Listen(fd, 128)
+}
