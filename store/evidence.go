@@ -35,9 +35,7 @@ func (d *Drive) Record(rows ...Row) {
 	d.buf.mu.Lock()
 	defer d.buf.mu.Unlock()
 	d.buf.rows = append(d.buf.rows, rows...)
-	if !d.buf.halted && d.buf.timer == nil {
-		d.buf.timer = time.AfterFunc(evidenceDelay, d.buf.late)
-	}
+	d.buf.arm()
 }
 
 // Flush writes the evidence recorded so far and returns when it is committed.
@@ -95,6 +93,13 @@ func (e *evidence) init(d *Drive) {
 		if err := e.flush(ctx); err != nil {
 			d.store.opt.log.Error("evidence of a run could not be written", "run", d.RunID, "error", err)
 		}
+	}
+}
+
+// arm sets the timer when there is something to write; e.mu is held.
+func (e *evidence) arm() {
+	if !e.halted && e.timer == nil && len(e.rows) > 0 {
+		e.timer = time.AfterFunc(evidenceDelay, e.late)
 	}
 }
 
@@ -166,6 +171,7 @@ func (e *evidence) carry(fn func() error) error {
 	defer e.mu.Unlock()
 	if err != nil {
 		e.rows = append(taken, e.rows...)
+		e.arm()
 		return err
 	}
 	for table, n := range lost {

@@ -77,6 +77,7 @@ func TestAStepIsDurableWholeOrNotAtAll(t *testing.T) {
 	probe := &failing{}
 	s := newFile(t, probe.option())
 	d := start(t, s, RunStart{})
+	d.buf.halt() // evidence comes along with the steps only
 	probe.set("*")
 	record(d, 1)
 	commit(t, s, d, fullStep(1))
