@@ -49,8 +49,11 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 		j := judged{n, d.judge(n)}
 		switch j.verdict.Effect {
 		case policy.Allow:
+			if j.verdict.Layer == policy.LayerRemembered {
+				d.rec.decision(st.n, j, "approve", "remembered", "", 0)
+			}
 		case policy.Ask:
-			if v, ok := d.policy.Granted(n); ok {
+			if v, ok := d.remembers(n); ok {
 				d.rec.decision(st.n, judged{n, v}, "approve", "remembered", "", 0)
 				continue
 			}
@@ -76,6 +79,27 @@ func (d *drive) judge(n policy.Need) policy.Verdict {
 		return d.workspace.CheckPath(n.Act, n.Target)
 	}
 	return d.policy.Check(n)
+}
+
+// remembers reports whether a rule that an approver asked to keep answers an ask
+// about n: on the path as it is named, and on the one that it leads to.
+func (d *drive) remembers(n policy.Need) (policy.Verdict, bool) {
+	v, ok := d.policy.Granted(n)
+	if !ok || n.Act != policy.Read && n.Act != policy.Write {
+		return v, ok
+	}
+	real, err := d.workspace.Canonical(n.Target)
+	if err != nil {
+		return v, false
+	}
+	n.Target = real
+	switch on := d.policy.Check(n); on.Effect {
+	case policy.Allow:
+		return v, true
+	case policy.Ask:
+		return d.policy.Granted(n)
+	}
+	return v, false
 }
 
 func (g *grant) covers(n policy.Need) bool {
