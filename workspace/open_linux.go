@@ -14,6 +14,9 @@ import (
 // filter around this process does not know the call, the error matches
 // errors.ErrUnsupported.
 func (d *directory) openBeneath(real string, list bool) (*os.File, error) {
+	if d.portable {
+		return nil, errors.ErrUnsupported
+	}
 	if real == "" {
 		real = "."
 	}

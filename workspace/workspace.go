@@ -120,6 +120,9 @@ type directory struct {
 	root  *os.Root
 	base  *os.File // the root again, for system calls relative to it
 	folds bool
+	// portable does without the system call that opens a whole path at once, as
+	// on systems that do not have it.
+	portable bool
 
 	whole chan struct{} // holds one token: see Exclusive
 
