@@ -19,7 +19,8 @@ func (c *Client) Models(ctx context.Context) ([]provider.ModelInfo, error) {
 	return c.catalogue.Get(ctx, func(ctx context.Context) ([]provider.ModelInfo, error) {
 		all := []provider.ModelInfo{}
 		target := c.base + "/v1/models?limit=1000"
-		for page := target; ; {
+		page := target
+		for range maxPages {
 			b, err := c.http.Get(ctx, page, c.header(), 0, catalog.MaxBytes)
 			if err != nil {
 				return nil, err
@@ -30,10 +31,11 @@ func (c *Client) Models(ctx context.Context) ([]provider.ModelInfo, error) {
 			}
 			all = append(all, rows...)
 			last := gjson.GetBytes(b, "last_id").String()
-			if !gjson.GetBytes(b, "has_more").Bool() || last == "" || len(rows) == 0 || len(all) > maxPages*1000 {
+			if !gjson.GetBytes(b, "has_more").Bool() || last == "" || len(rows) == 0 {
 				return all, nil
 			}
 			page = target + "&after_id=" + url.QueryEscape(last)
 		}
+		return all, nil
 	})
 }
