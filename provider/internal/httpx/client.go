@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -64,10 +63,9 @@ var shared = sync.OnceValue(NewTransport)
 // NewTransport makes a transport as the providers use it. Environment proxies
 // are honoured; an egress policy judges the target, not the proxy.
 func NewTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
+		DialContext:           dial,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		MaxIdleConns:          64,
@@ -96,7 +94,7 @@ func (c *Client) http() *http.Client {
 func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte, h Handlers) error {
 	own, cancel := c.deadline(ctx, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(own, http.MethodPost, target, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return c.badTarget(err)
 	}
@@ -123,7 +121,7 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 func (c *Client) Get(ctx context.Context, target string, header http.Header, timeout time.Duration, most int64) ([]byte, error) {
 	own, cancel := c.deadline(ctx, timeout, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(own, http.MethodGet, target, nil)
+	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodGet, target, nil)
 	if err != nil {
 		return nil, c.badTarget(err)
 	}
@@ -152,6 +150,19 @@ func (c *Client) Get(ctx context.Context, target string, header http.Header, tim
 		return nil, c.Named(&provider.Error{Kind: provider.Malformed, Message: fmt.Sprintf("the answer is longer than %d bytes", most)})
 	}
 	return b, nil
+}
+
+// proxied takes the check of addresses out of a context whose request goes
+// through a proxy of the environment: the address dialled is then the proxy's.
+func (c *Client) proxied(ctx context.Context, target string) context.Context {
+	u, err := url.Parse(target)
+	if err != nil {
+		return ctx
+	}
+	if via, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && via != nil {
+		return provider.WithDialCheck(ctx, nil)
+	}
+	return ctx
 }
 
 // deadline derives the context of one request; the first positive duration
@@ -322,6 +333,10 @@ func (c *Client) badTarget(err error) error {
 func (c *Client) transport(ctx, own context.Context, err error) error {
 	if ctx.Err() != nil {
 		return c.cancelled(ctx)
+	}
+	var refused *refusedDial
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s: %w", c.Name, refused.err)
 	}
 	var limit *sse.LimitError
 	if errors.As(err, &limit) {

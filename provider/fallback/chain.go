@@ -1,0 +1,221 @@
+package fallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/provider"
+)
+
+var (
+	_ provider.Provider          = (*Chain)(nil)
+	_ provider.ModelHinter       = (*Chain)(nil)
+	_ provider.FamilyHinter      = (*Chain)(nil)
+	_ provider.ImageAccepter     = (*Chain)(nil)
+	_ provider.ReachableReporter = (*Chain)(nil)
+)
+
+// A Chain asks its providers in order until one answers. It is safe for
+// concurrent use.
+//
+// It goes on to the next on a retryable *provider.Error only: never for a
+// refused key, an unacceptable or too long request, a configuration error, or
+// the end of the caller's context. One completion asks each provider at most
+// once; a caller that retries begins at the first again. When all fail, the
+// error is the last one's, with what the failed calls are known to have used.
+//
+// Deltas that a provider streamed before it failed have been shown and are not
+// withdrawn. Calls that it reported early are for the caller to drop: they
+// will not agree with the settled response.
+type Chain struct {
+	links []Link
+	log   *slog.Logger
+}
+
+// A Link is one provider of a chain.
+type Link struct {
+	Provider provider.Provider
+
+	// Models maps a model that a request asks for to this provider's name for
+	// it. A request's model belongs to the first provider; a later one without
+	// an entry for it is asked for its own model instead, unless it has the
+	// first one's name.
+	Models map[string]string
+}
+
+// New makes a chain of two or more providers. Fewer, or nil ones, are a
+// *provider.ConfigError.
+func New(providers ...provider.Provider) (*Chain, error) {
+	links := make([]Link, len(providers))
+	for i, p := range providers {
+		links[i].Provider = p
+	}
+	return Of(links...)
+}
+
+// Of makes a chain of links.
+func Of(links ...Link) (*Chain, error) {
+	if len(links) < 2 {
+		return nil, &provider.ConfigError{Message: "a chain needs two providers or more: use the one alone instead"}
+	}
+	c := &Chain{log: slog.New(slog.DiscardHandler)}
+	for _, l := range links {
+		if l.Provider == nil {
+			return nil, &provider.ConfigError{Message: "a provider of the chain is nil"}
+		}
+		c.links = append(c.links, Link{l.Provider, maps.Clone(l.Models)})
+	}
+	return c, nil
+}
+
+// WithLogger returns a copy that warns the logger each time it goes on to the
+// next provider.
+func (c *Chain) WithLogger(log *slog.Logger) *Chain {
+	return &Chain{links: c.links, log: log}
+}
+
+// Name is the names of all, such as "a -> b".
+func (c *Chain) Name() string {
+	names := make([]string, len(c.links))
+	for i, l := range c.links {
+		names[i] = l.Provider.Name()
+	}
+	return strings.Join(names, " -> ")
+}
+
+// Endpoints are those of all providers, because any of them may be asked.
+func (c *Chain) Endpoints() []string {
+	var all []string
+	for _, l := range c.links {
+		all = append(all, l.Provider.Endpoints()...)
+	}
+	return all
+}
+
+// ModelHint is the first provider's.
+func (c *Chain) ModelHint() string { return provider.ModelHint(c.links[0].Provider) }
+
+// PromptFamily is the first provider's.
+func (c *Chain) PromptFamily() provider.Family { return provider.PromptFamily(c.links[0].Provider) }
+
+// AcceptsImages reports whether all do: a request with images may end at any.
+func (c *Chain) AcceptsImages() bool {
+	for _, l := range c.links {
+		if !provider.AcceptsImages(l.Provider) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reachable asks the first provider only: the question is whether the run would
+// begin where it was meant to.
+func (c *Chain) Reachable(ctx context.Context) (bool, error) {
+	return provider.Reachable(ctx, c.links[0].Provider)
+}
+
+// Complete asks the providers in order. ServedBy of the response names the one
+// that answered if it was not the first.
+func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
+	if len(req.Media) > 0 && !c.AcceptsImages() {
+		return nil, &provider.ConfigError{Provider: c.Name(), Message: "not every provider of the chain takes images: send none, or leave the one that does not out"}
+	}
+	var used *provider.Usage
+	for i, l := range c.links {
+		resp, err := l.Provider.Complete(ctx, c.requestFor(i, req), on)
+		if err == nil {
+			if i > 0 {
+				resp = c.served(resp, l.Provider)
+			}
+			return resp, nil
+		}
+		e, ok := provider.AsError(err)
+		if !ok {
+			return nil, err
+		}
+		if ctx.Err() != nil { // the failure came of it, or no longer matters
+			return nil, fmt.Errorf("%s: %w", c.Name(), ctx.Err())
+		}
+		used = sum(used, e.Usage)
+		if i == len(c.links)-1 || !e.Retryable() {
+			return nil, withUsage(err, e, used)
+		}
+		on = c.withoutCalls(on)
+		c.log.LogAttrs(ctx, slog.LevelWarn, "falling over to another provider",
+			slog.String("from", l.Provider.Name()), slog.String("to", c.links[i+1].Provider.Name()), slog.String("kind", string(e.Kind)))
+	}
+	return nil, errors.New("a chain without providers") // New does not make one
+}
+
+// requestFor is the request as link i is asked: a model's name means something
+// to the vendor that it was written for.
+func (c *Chain) requestFor(i int, req *provider.Request) *provider.Request {
+	if req.Model == "" {
+		return req
+	}
+	model, mapped := c.links[i].Models[req.Model]
+	if !mapped {
+		if i == 0 || c.links[i].Provider.Name() == c.links[0].Provider.Name() {
+			return req
+		}
+		model = ""
+	}
+	r := *req
+	r.Model = model
+	return &r
+}
+
+// withoutCalls stops early reports after a fallover. The failed provider may
+// have reported the same positions already, and a position is reported once.
+func (c *Chain) withoutCalls(on provider.Sink) provider.Sink {
+	on.Call = nil
+	return on
+}
+
+// served names the provider that answered, unless a chain inside has done so.
+func (c *Chain) served(resp *provider.Response, p provider.Provider) *provider.Response {
+	r := *resp
+	if r.ServedBy != "" {
+		return &r
+	}
+	if inner, ok := p.(*Chain); ok {
+		p = inner.first()
+	}
+	r.ServedBy = p.Name()
+	return &r
+}
+
+// first is the provider that a chain, and the chains inside of it, begin with.
+func (c *Chain) first() provider.Provider {
+	p := c.links[0].Provider
+	if inner, ok := p.(*Chain); ok {
+		return inner.first()
+	}
+	return p
+}
+
+func sum(a, b *provider.Usage) *provider.Usage {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	u := a.Add(*b)
+	return &u
+}
+
+// withUsage gives the error what all failed calls used. An error that is
+// wrapped in another is left as it is, so that nothing of the wrapping is lost.
+func withUsage(err error, e *provider.Error, used *provider.Usage) error {
+	if used == e.Usage || err != error(e) {
+		return err
+	}
+	n := *e
+	n.Usage = used
+	return &n
+}
