@@ -88,7 +88,7 @@ var (
 	// supersedeContext marks what was told of a step that never came to be; the
 	// replay tells it again. What a gate said belongs to the step before.
 	supersedeContext = statement{"supersede context events", `UPDATE context_events SET superseded = 1
-		WHERE run_id = ? AND step > ? AND superseded = 0 AND kind <> 'gate_feedback'`}
+		WHERE run_id = ? AND step > ? AND superseded = 0 AND kind NOT IN ('gate_feedback', 'steered')`}
 	turnOfRun = statement{"turn of run", `SELECT id, session_id FROM session_turns WHERE run_id = ?`}
 )
 

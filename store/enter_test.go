@@ -713,13 +713,13 @@ func TestFoldsCoverOnlyWhatIsStored(t *testing.T) {
 		t.Errorf("an empty fold: %d, %v", id, err)
 	}
 	for _, text := range []string{"first", "second"} {
-		if _, err := s.PutSummary(ctx, d, HistorySummary{ThroughStep: 1, Folded: 1, Text: text, EstTokens: 5}); err != nil {
+		if _, err := s.PutSummary(ctx, d, HistorySummary{ThroughStep: 1, Folded: 1, Step: 2, Text: text, Before: 9, After: 5, Tokens: 7}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	release(t, d)
 	_, res := enter(t, s, d.RunID, EnterOptions{})
-	if len(res.Summaries) != 2 || res.Summaries[1].Text != "second" || res.Summaries[0].EstTokens != 5 {
+	if len(res.Summaries) != 2 || res.Summaries[1].Text != "second" || res.Summaries[0].After != 5 || res.Summaries[0].Before != 9 || res.Summaries[0].Tokens != 7 || res.Summaries[0].Step != 2 {
 		t.Errorf("folds: %+v", res.Summaries)
 	}
 	sound(t, s)

@@ -13,10 +13,13 @@ import (
 // entries of the ledger.
 type HistorySummary struct {
 	ID          int64 // set by the store
+	Step        int   // at which it was made, and which pays for it
 	ThroughStep int
 	Folded      int // entries counted from the first of the whole ledger, earlier folds included
 	Text        string
-	EstTokens   int64
+	Before      int   // estimated tokens of the ledger before the fold
+	After       int   // and after it
+	Tokens      int64 // what the paragraph cost
 	At          time.Time
 }
 
@@ -27,10 +30,11 @@ var (
 	// readTurns leaves out the turns that an archive emptied.
 	readTurns = statement{"read step turns", `SELECT step, coalesce(text, ''), calls, carry FROM step_turns
 		WHERE run_id = ? AND step > ? AND calls IS NOT NULL ORDER BY step LIMIT ?`}
-	readSummaries = statement{"read summaries", `SELECT id, through_step, folded, coalesce(text, ''), est_tokens, at FROM summaries
+	readSummaries = statement{"read summaries", `SELECT id, step, through_step, folded, coalesce(text, ''), before_tokens, after_tokens, tokens, at FROM summaries
 		WHERE run_id = ? AND text IS NOT NULL ORDER BY id`}
-	insertSummary = statement{"insert summary", `INSERT INTO summaries (run_id, through_step, folded, text, est_tokens, at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`}
-	ledgerLength  = statement{"ledger length", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
+	insertSummary = statement{"insert summary", `INSERT INTO summaries (run_id, step, through_step, folded, text, before_tokens, after_tokens, tokens, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
+	ledgerLength = statement{"ledger length", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
 )
 
 const noLimit = -1 // LIMIT -1 reads everything
@@ -67,7 +71,7 @@ func scanTurn(run trace.RunID) func(scanner) (trace.AssistantTurn, error) {
 
 func scanSummary(r scanner) (h HistorySummary, err error) {
 	var at int64
-	err = r.Scan(&h.ID, &h.ThroughStep, &h.Folded, &h.Text, &h.EstTokens, &at)
+	err = r.Scan(&h.ID, &h.Step, &h.ThroughStep, &h.Folded, &h.Text, &h.Before, &h.After, &h.Tokens, &at)
 	h.At = timeOf(at)
 	return h, err
 }
@@ -139,7 +143,8 @@ func (s *Store) PutSummary(ctx context.Context, d *Drive, h HistorySummary) (int
 			return invalid("put summary", "a fold of %d entries does not fit a ledger of %d", h.Folded, have)
 		}
 		var err error
-		id, err = t.insert(insertSummary, d.RunID, h.ThroughStep, h.Folded, cleanText(h.Text), max(0, h.EstTokens), t.now)
+		id, err = t.insert(insertSummary, d.RunID, h.Step, h.ThroughStep, h.Folded, cleanText(h.Text),
+			max(0, h.Before), max(0, h.After), counter(h.Tokens), t.now)
 		return err
 	})
 	return id, err

@@ -168,13 +168,16 @@ CREATE TABLE ledger_observations (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE summaries (
-    id           INTEGER PRIMARY KEY AUTOINCREMENT,
-    run_id       INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    through_step INTEGER NOT NULL,
-    folded       INTEGER NOT NULL,
-    text         TEXT,
-    est_tokens   INTEGER NOT NULL,
-    at           INTEGER NOT NULL
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id        INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    step          INTEGER NOT NULL,
+    through_step  INTEGER NOT NULL,
+    folded        INTEGER NOT NULL,
+    text          TEXT,
+    before_tokens INTEGER NOT NULL,
+    after_tokens  INTEGER NOT NULL,
+    tokens        INTEGER NOT NULL,
+    at            INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX summaries_run ON summaries (run_id, folded);
 
