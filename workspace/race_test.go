@@ -169,3 +169,65 @@ func TestWritersOfOneFileTakeTurns(t *testing.T) {
 	}
 	tr.noTemporary()
 }
+
+// What the attacker above wins now and then is tried here every time: the path
+// was resolved, and then became a link.
+func TestResolvedPathThatBecameALinkIsNotOpened(t *testing.T) {
+	for name, portable := range map[string]bool{"as on this system": false, "portable": true} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			tr.dir.portable = portable
+			tr.put("secrets/f.txt", "DENIED\n")
+			tr.put("secrets/sub/g.txt", "DENIED\n")
+			tr.link("secrets", "dir")
+			tr.link("secrets/f.txt", "leaf")
+			for _, p := range []string{"dir/f.txt", "leaf", "dir/sub/g.txt"} {
+				if f, _, err := tr.dir.openFile(p); err == nil {
+					f.Close()
+					t.Errorf("openFile(%q) followed a link", p)
+				}
+				if tt, err := tr.target(t.Context(), p); err == nil {
+					tt.close()
+					t.Errorf("target(%q) followed a link", p)
+				}
+			}
+			for _, p := range []string{"dir", "dir/sub"} {
+				if d, err := tr.dir.openDir(p, true); !errors.Is(err, ErrMoved) {
+					if d != nil {
+						d.Close()
+					}
+					t.Errorf("openDir(%q) = %v, want ErrMoved", p, err)
+				}
+				if f, err := tr.dir.openList(p); err == nil {
+					f.Close()
+					t.Errorf("openList(%q) followed a link", p)
+				}
+			}
+		})
+	}
+}
+
+func TestFileThatIsNotTheOneThatWasSeenIsNotUsed(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("d/a", "one")
+	tr.put("d/b", "two")
+	d, err := tr.dir.openDir("d", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	seen, err := d.Lstat("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(tr.path("d/a")); err != nil {
+		t.Fatal(err)
+	}
+	tr.link("b", "d/a")
+	if f, err := openIn(d, "a", "d/a", os.O_RDONLY, seen); !errors.Is(err, ErrMoved) {
+		if f != nil {
+			f.Close()
+		}
+		t.Errorf("openIn = %v, want ErrMoved", err)
+	}
+}
