@@ -38,6 +38,10 @@ type Resumed struct {
 	// Written tells whether the call itself ended the run, so that the end is
 	// still to be announced.
 	Written bool
+	// Draining says that the run itself has ended, with Info.Outcome, and that
+	// children which it started have not: see them to their end, fold their
+	// reports in, and finish the run with the same outcome.
+	Draining bool
 
 	LastStep     int
 	SpentTokens  int64
@@ -89,6 +93,9 @@ var (
 	// replay tells it again. What a gate said belongs to the step before.
 	supersedeContext = statement{"supersede context events", `UPDATE context_events SET superseded = 1
 		WHERE run_id = ? AND step > ? AND superseded = 0 AND kind NOT IN ('gate_feedback', 'steered')`}
+	// openChildren counts the children of an ended run that did not end.
+	openChildren = statement{"open children", `SELECT count(*) FROM spawns s JOIN runs r ON r.id = s.child_run_id
+		WHERE s.parent_run_id = ? AND r.status <> 'completed'`}
 	turnOfRun = statement{"turn of run", `SELECT id, session_id FROM session_turns WHERE run_id = ?`}
 )
 
@@ -131,9 +138,7 @@ func (s *Store) enterDrive(t *txn, run trace.RunID, opt EnterOptions) (*Drive, *
 		return nil, nil, err
 	}
 	if info.Status == trace.StatusCompleted && info.Outcome.Kind.Final() {
-		o := info.Outcome
-		res.Outcome = &o
-		return nil, res, nil
+		return s.enterEnded(t, info, opt, res)
 	}
 	decided, err := s.hindrance(t, info, opt, res)
 	if err != nil {
@@ -156,6 +161,38 @@ func (s *Store) enterDrive(t *txn, run trace.RunID, opt EnterOptions) (*Drive, *
 	}
 	d.owns = true
 	return d, res, nil
+}
+
+// enterEnded reports a run that ended for good, unless children that it started
+// did not: then it is driven to its end again, without a step.
+func (s *Store) enterEnded(t *txn, info RunInfo, opt EnterOptions, res *Resumed) (*Drive, *Resumed, error) {
+	o := info.Outcome
+	var open int
+	if err := t.row(openChildren, []any{info.ID}, &open); err != nil {
+		return nil, nil, err
+	}
+	if open == 0 {
+		res.Outcome = &o
+		return nil, res, nil
+	}
+	if end, err := inDoubt(t, info, res); end != nil || err != nil {
+		if end != nil {
+			res.Outcome, res.Written = end.outcome, end.written
+		}
+		return nil, res, err
+	}
+	l, how, err := s.acquire(t, info.RootID, opt.LeaseTTL)
+	if err != nil {
+		return nil, nil, err
+	}
+	res.Draining = true
+	d, err := s.reopen(t, info, l, how, opt, res)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = t.exec(bindLease, d.ID, info.RootID, l.owner, l.generation)
+	d.owns = true
+	return d, res, err
 }
 
 // reopen writes what entering a run changes: its drive, its status, and what the
@@ -190,11 +227,13 @@ func (s *Store) reopen(t *txn, info RunInfo, l *lease, how Takeover, opt EnterOp
 	if _, err := t.exec(closeDrives, t.now, info.ID, d.ID); err != nil {
 		return nil, err
 	}
-	if _, err := t.exec(reopenRun, null(opt.Provider), info.ID); err != nil {
-		return nil, err
-	}
-	if _, err := t.exec(dropSummary, info.ID); err != nil {
-		return nil, err
+	if !res.Draining {
+		if _, err := t.exec(reopenRun, null(opt.Provider), info.ID); err != nil {
+			return nil, err
+		}
+		if _, err := t.exec(dropSummary, info.ID); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := t.exec(unreadMail, info.ID, info.LastStep); err != nil {
 		return nil, err
@@ -294,8 +333,9 @@ func inDoubt(t *txn, info RunInfo, res *Resumed) (*ending, error) {
 	}
 	res.Attempts = open
 	o := trace.Outcome{Kind: trace.AwaitingRecovery, Steps: info.LastStep, AttemptID: open[0].ID}
-	if info.Status == trace.StatusPaused && info.Outcome.Kind != trace.AwaitingRecovery {
-		return &ending{outcome: &o}, nil // what a person was asked stays on record
+	asked := info.Status == trace.StatusPaused && info.Outcome.Kind != trace.AwaitingRecovery
+	if asked || info.Outcome.Kind.Final() {
+		return &ending{outcome: &o}, nil // what a person was asked, or how it ended, stays on record
 	}
 	if _, err := endRun(t, info.ID, o, ""); err != nil {
 		return nil, err

@@ -119,6 +119,9 @@ func endRun(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, e
 	if err != nil {
 		return nil, err
 	}
+	if err := settleChild(t, run, o); err != nil {
+		return nil, err
+	}
 	return endTurn(t, run, o, reply)
 }
 
