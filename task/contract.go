@@ -26,6 +26,12 @@ const (
 	// ContextShare is the share of the remaining token budget that one request's
 	// observations may take.
 	ContextShare = 0.5
+	// CompactionShare is how full that section may get before the older part of
+	// it is folded into a paragraph: late enough that a short run never pays for
+	// one, early enough that asking for it still fits.
+	CompactionShare = 0.8
+	// CompactionKeep is how many of the newest observations a fold leaves whole.
+	CompactionKeep = 8
 	// StallWindow is how many equal or fruitless steps in a row are a stall.
 	StallWindow = 3
 	// StallReplans is how often a stalled run is told to change its approach
@@ -71,6 +77,12 @@ type Contract struct {
 	Stall Stall
 	// Context sizes what the model is shown of earlier steps.
 	Context Context
+	// Compaction is when the older part of what the model is shown becomes one
+	// paragraph, written by the model itself.
+	Compaction Compaction
+	// Images ride every request of the run. A provider that takes none refuses
+	// the contract before anything is billed.
+	Images []provider.Media
 	// Effort is how hard the model should think. Empty leaves it to the vendor.
 	Effort provider.Effort
 	// Model overrides the provider's own model.
@@ -175,6 +187,23 @@ type Context struct {
 	Share float64
 }
 
+// Compaction is when the older part of what the model is shown becomes one
+// paragraph. What it replaces stays in the store, and what a person said during
+// the run stays in view word for word. The zero value is CompactionShare and
+// CompactionKeep.
+type Compaction struct {
+	// Share is how much of the observation section the ledger must fill, above 0.
+	// Zero means CompactionShare; NoCompaction, and anything above, never folds,
+	// also not when a request outgrew the model's window.
+	Share float64
+	// Keep is how many of the newest observations stay whole, at least 1. Zero
+	// means CompactionKeep.
+	Keep int
+}
+
+// NoCompaction is the Compaction.Share that never folds.
+const NoCompaction = 1.0
+
 // New returns a contract for goal in the directory root, with every default.
 func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
 
@@ -183,6 +212,7 @@ func (c Contract) Clone() Contract {
 	c.Constraints = slices.Clone(c.Constraints)
 	c.Tools = slices.Clone(c.Tools)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
+	c.Images = slices.Clone(c.Images)
 	return c
 }
 

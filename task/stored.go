@@ -25,6 +25,8 @@ type stored struct {
 	Retry            provider.RetryPolicy `json:"retry,omitzero"`
 	Stall            Stall                `json:"stall,omitzero"`
 	Context          Context              `json:"context,omitzero"`
+	Compaction       Compaction           `json:"compaction,omitzero"`
+	Images           []provider.Media     `json:"images,omitempty"`
 	Effort           provider.Effort      `json:"effort,omitempty"`
 	Model            string               `json:"model,omitempty"`
 	MaxParallelReads int                  `json:"max_parallel_reads,omitempty"`
@@ -38,7 +40,7 @@ type stored struct {
 func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
 		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout, Prompt: c.Prompt,
-		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Effort: c.Effort, Model: c.Model,
+		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Effort: c.Effort, Model: c.Model,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
 	}
 	if c.Verify != nil {
@@ -67,7 +69,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 	r := Contract{
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
 		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout, Prompt: s.Prompt,
-		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Effort: s.Effort, Model: s.Model,
+		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Effort: s.Effort, Model: s.Model,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,
 	}
 	if len(s.Verify) > 0 {

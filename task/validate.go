@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -66,7 +67,7 @@ func (c Contract) ValidateDefaults() error {
 	}{
 		{"ExecTimeout", int64(c.ExecTimeout)}, {"LeaseTTL", int64(c.LeaseTTL)},
 		{"MaxReadChars", int64(c.MaxReadChars)}, {"MaxParallelReads", int64(c.MaxParallelReads)},
-		{"Context.MaxTokens", int64(c.Context.MaxTokens)},
+		{"Context.MaxTokens", int64(c.Context.MaxTokens)}, {"Compaction.Keep", int64(c.Compaction.Keep)},
 	} {
 		if f.value < 0 {
 			errs = append(errs, bad(f.name, "is negative: zero means the default"))
@@ -75,6 +76,10 @@ func (c Contract) ValidateDefaults() error {
 	if s := c.Context.Share; math.IsNaN(s) || s < 0 || s > 1 {
 		errs = append(errs, bad("Context.Share", "is %v: it must be above 0 and at most 1, or zero for the default", s))
 	}
+	if s := c.Compaction.Share; math.IsNaN(s) || s < 0 {
+		errs = append(errs, bad("Compaction.Share", "is %v: it must be above 0, or zero for the default, or NoCompaction", s))
+	}
+	errs = append(errs, c.validateImages())
 	if _, err := provider.ParseEffort(string(c.Effort)); err != nil {
 		errs = append(errs, invalid("Effort", err))
 	}
@@ -89,6 +94,27 @@ func (c Contract) ValidateDefaults() error {
 		errs = append(errs, bad("Conversational", "is %q: write %q or %q, or leave it empty", c.Conversational, Allow, Forbid))
 	}
 	return errors.Join(errs...)
+}
+
+// validateImages holds the images to what every vendor takes in one request.
+func (c Contract) validateImages() error {
+	total := 0
+	for i, m := range c.Images {
+		field := fmt.Sprintf("Images[%d]", i)
+		known := slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, m.Type)
+		switch n := m.ByteLen(); {
+		case !known:
+			return &InvalidError{Field: field, Reason: fmt.Sprintf("has the type %q: convert it to JPEG, PNG, GIF or WebP", m.Type)}
+		case n == 0 || n > provider.MaxImageBytes:
+			return &InvalidError{Field: field, Reason: fmt.Sprintf("has %d bytes: a model takes 1 to %d", n, provider.MaxImageBytes)}
+		default:
+			total += n
+		}
+	}
+	if total > provider.MaxRequestImageBytes {
+		return &InvalidError{Field: "Images", Reason: fmt.Sprintf("have %d bytes together: a request takes %d", total, provider.MaxRequestImageBytes)}
+	}
+	return nil
 }
 
 func (c Contract) validateRoot() error {

@@ -79,6 +79,26 @@ type (
 	FellBackTo struct {
 		Provider string `json:"provider"`
 	}
+	// Compacted tells that a paragraph took the place of the older part of what
+	// the model is shown. It is durable before the event.
+	Compacted struct {
+		ThroughStep  int `json:"through_step"`
+		BeforeTokens int `json:"before_tokens"`
+		AfterTokens  int `json:"after_tokens"`
+	}
+	// CacheMarked tells that the vendor's cache is used for a prefix of the
+	// observations from here on, once for each prefix.
+	CacheMarked struct {
+		ThroughStep int `json:"through_step"`
+		PrefixBytes int `json:"prefix_bytes"`
+	}
+	// Speculated tells of reads that were started while the completion of the
+	// step still streamed in.
+	Speculated struct {
+		Started   int `json:"started"`
+		Used      int `json:"used"`
+		Discarded int `json:"discarded"`
+	}
 	// ToolCalled announces a call, before its result is known.
 	ToolCalled struct {
 		Name   string `json:"name"`
@@ -160,6 +180,9 @@ func (Token) Kind() string             { return "token" }
 func (Reasoning) Kind() string         { return "reasoning" }
 func (Retry) Kind() string             { return "retry" }
 func (FellBackTo) Kind() string        { return "fell_back_to" }
+func (Compacted) Kind() string         { return "compacted" }
+func (CacheMarked) Kind() string       { return "cache_marked" }
+func (Speculated) Kind() string        { return "speculated" }
 func (ToolCalled) Kind() string        { return "tool_call" }
 func (RefusedAct) Kind() string        { return "refused" }
 func (ApprovalRequested) Kind() string { return "approval_requested" }
@@ -178,7 +201,7 @@ func (u UnknownFact) Kind() string     { return u.Name }
 // facts lists a zero value of every known kind; event_test.go holds it complete.
 var facts = []Fact{
 	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
-	ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{}, Sandboxed{},
+	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{}, Sandboxed{},
 	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
 }
 

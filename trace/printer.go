@@ -111,6 +111,12 @@ func (p *printer) Observe(ev Event) Flow {
 		p.line(ev, "  %s", p.paint(yellow, fmt.Sprintf("retry %d after %s in %s", f.Attempt, f.Failure, time.Duration(f.DelayMS)*time.Millisecond)))
 	case FellBackTo:
 		p.line(ev, "  %s", p.paint(yellow, "served by "+shown(f.Provider)))
+	case Compacted:
+		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("folded through step %d: %d tokens became %d", f.ThroughStep, f.BeforeTokens, f.AfterTokens)))
+	case CacheMarked:
+		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("cached through step %d: %d bytes", f.ThroughStep, f.PrefixBytes)))
+	case Speculated:
+		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("%d of %d early reads used", f.Used, f.Started)))
 	case ToolCalled:
 		if f.Target == f.Name {
 			p.line(ev, "  %s %s", p.paint(cyan, "→"), shown(f.Name))
