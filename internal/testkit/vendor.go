@@ -21,6 +21,7 @@ type Vendor struct {
 	t      testing.TB
 	server *httptest.Server
 	done   chan struct{}
+	stop   sync.Once
 
 	mu    sync.Mutex
 	reply func(n int, a Asked) Reply
@@ -75,11 +76,7 @@ func NewVendorFunc(t testing.TB, reply func(n int, a Asked) Reply) *Vendor {
 	v := &Vendor{t: t, reply: reply, done: make(chan struct{})}
 	v.server = httptest.NewServer(http.HandlerFunc(v.serve))
 	v.URL = v.server.URL
-	t.Cleanup(func() {
-		close(v.done)
-		v.server.CloseClientConnections()
-		v.server.Close()
-	})
+	t.Cleanup(v.Close)
 	return v
 }
 
@@ -251,4 +248,13 @@ func jsonText(s string) string {
 		panic(err) // a string always marshals
 	}
 	return string(b)
+}
+
+// Close ends the server before its test does.
+func (v *Vendor) Close() {
+	v.stop.Do(func() {
+		close(v.done)
+		v.server.CloseClientConnections()
+		v.server.Close()
+	})
 }
