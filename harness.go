@@ -128,3 +128,16 @@ func (h *Harness) Resume(ctx context.Context, id trace.RunID, opts ...ResumeOpti
 	}
 	return loop.Resume(ctx, h.host, id, r)
 }
+
+// RetryGate evaluates the gate of a run once more, after an evaluation that did
+// not get to judge: a reviewer that failed, a program that was missing. No model
+// that works on the run is asked. A pass ends the run as a success; a verdict
+// against it leaves the run to be resumed, and the result has no outcome then.
+// It fails with a *ResumeError when the last evaluation judged.
+func (h *Harness) RetryGate(ctx context.Context, id trace.RunID, opts ...ResumeOption) (*Result, error) {
+	r := loop.Resumption{Defaults: h.defaults}
+	for _, opt := range opts {
+		opt(&r)
+	}
+	return loop.RetryGate(ctx, h.host, id, r)
+}

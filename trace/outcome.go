@@ -26,6 +26,8 @@ const (
 	Success              OutcomeKind = "success"                // the gate passed
 	Finished             OutcomeKind = "finished"               // nothing checks, and the model answered
 	StepCapReached       OutcomeKind = "step_cap_reached"       // the steps ran out
+	VerificationFailed   OutcomeKind = "verification_failed"    // the steps ran out, and the gate had said no
+	SchemaUnsatisfied    OutcomeKind = "schema_unsatisfied"     // the answer never had the demanded shape
 	TimeBudgetExceeded   OutcomeKind = "time_budget_exceeded"   // the wall clock ran out, downtime included
 	CostBudgetExceeded   OutcomeKind = "cost_budget_exceeded"   // the tokens ran out
 	BudgetCeilingReached OutcomeKind = "budget_ceiling_reached" // the shared ceiling of a tree was met
@@ -53,6 +55,8 @@ var outcomeFacts = map[OutcomeKind]struct {
 	Success:              {StatusCompleted, true},
 	Finished:             {StatusCompleted, true},
 	StepCapReached:       {StatusCompleted, false},
+	VerificationFailed:   {StatusCompleted, false},
+	SchemaUnsatisfied:    {StatusCompleted, false},
 	TimeBudgetExceeded:   {StatusCompleted, false},
 	CostBudgetExceeded:   {StatusCompleted, false},
 	BudgetCeilingReached: {StatusCompleted, true},

@@ -17,7 +17,7 @@ func typeString(v any) string { return fmt.Sprintf("%T", v) }
 
 func TestOutcomesHaveAStatusAndAFinality(t *testing.T) {
 	drivenAgain := map[OutcomeKind]bool{
-		StepCapReached: true, TimeBudgetExceeded: true, CostBudgetExceeded: true, Failed: true, ConfigError: true,
+		StepCapReached: true, TimeBudgetExceeded: true, CostBudgetExceeded: true, VerificationFailed: true, SchemaUnsatisfied: true, Failed: true, ConfigError: true,
 		AwaitingApproval: true, AwaitingAnswer: true, AwaitingPlan: true, AwaitingRecovery: true,
 	}
 	paused := map[OutcomeKind]bool{AwaitingApproval: true, AwaitingAnswer: true, AwaitingPlan: true, AwaitingRecovery: true}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
@@ -17,8 +19,8 @@ import (
 // is not passed is told to the model on the next step, once for each distinct
 // text. An error means that the gate did not get to judge: the run stays as it
 // is, and the same evaluation can be made again.
-func (d *drive) check(ctx context.Context, n int) (passed bool, err error) {
-	if d.criterion == nil {
+func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, err error) {
+	if d.criterion == nil || d.sparesReview(answered) {
 		return false, nil
 	}
 	if err := d.lease.Flush(ctx); err != nil {
@@ -28,6 +30,7 @@ func (d *drive) check(ctx context.Context, n int) (passed bool, err error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return false, cause
 	}
+	d.edits = 0
 	row := d.rec.gate(n, v, err)
 	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
 	if err != nil {
@@ -36,7 +39,7 @@ func (d *drive) check(ctx context.Context, n int) (passed bool, err error) {
 	if v.Passed {
 		return true, nil
 	}
-	d.gateFailed = true
+	d.gateFailed, d.shape.closing = true, false
 	feedback := v.Feedback()
 	if feedback == "" || feedback == d.told {
 		return false, d.lease.Flush(ctx)
@@ -47,6 +50,47 @@ func (d *drive) check(ctx context.Context, n int) (passed bool, err error) {
 	d.told = feedback
 	d.rec.context(n+1, "gate_feedback", fmt.Sprintf("%d characters", prompt.Characters(feedback)))
 	return false, d.tell(ctx, note(n, prompt.GateFailed(feedback)))
+}
+
+// sparesReview reports that a reviewer would be paid to see what it has seen: a
+// review is bought when something changed, or when the model says that it is
+// done.
+func (d *drive) sparesReview(answered bool) bool {
+	return d.criterion.Phase() == verify.PhaseReview && d.edits == 0 && !answered
+}
+
+// changes are the files that the run wrote, in the order of their first write,
+// as a reviewer is shown them.
+func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
+	points, err := d.store.RestorePoints(ctx, d.runID())
+	if err != nil {
+		return nil, err
+	}
+	var out []verify.FileChange
+	for _, p := range points {
+		c := verify.FileChange{Path: p.Path, Before: string(p.Before)}
+		switch p.State {
+		case store.KeptText:
+		case store.KeptAbsent:
+			c.Created = true
+		default:
+			c.Unkept = p.Reason
+			if c.Unkept == "" {
+				c.Unkept = "it was not kept"
+			}
+		}
+		// What is judged is what is there, whatever the agent may read of it.
+		after, err := d.workspace.WithPolicy(policy.Permissive()).ReadBytes(ctx, p.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.Deleted = true
+		case err != nil:
+			return nil, err
+		}
+		c.After = string(after)
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // note is a message of the loop: it answers no call and supersedes nothing.
@@ -86,27 +130,20 @@ func (d *drive) gateEnv(n int) verify.Env {
 			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
 		},
 		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
-			return d.runCommand(ctx, n, cmd, d.gateProfile())
+			return d.runCommand(ctx, n, cmd, d.commandProfile())
+		},
+		Changes: d.changes,
+		ReportUsage: func(u provider.Usage) {
+			d.owed += max(u.TotalTokens, 0)
+			d.rec.reviewCall(n, u)
 		},
 	}
-}
-
-// gateProfile is the boundary of a gate: the run's own, with the ceilings of a
-// gate where the contract states none.
-func (d *drive) gateProfile() sandbox.Profile {
-	p := d.profile
-	if p.Limits == (sandbox.Limits{}) {
-		p.Limits = sandbox.DefaultLimits()
-		p.Limits.Wall = d.contract.CommandTimeout()
-		p.Limits.CPU = 0
-	}
-	return p
 }
 
 // judgedAlready reports whether the gate has passed or failed on this step.
 func judgedAlready(attempts []store.GateAttempt, n int) bool {
 	for _, a := range attempts {
-		if a.Step == n && a.Outcome != store.GateErrored {
+		if a.Step == n && a.Outcome != store.GateErrored && a.Phase != string(verify.PhaseOutput) {
 			return true
 		}
 	}

@@ -77,10 +77,14 @@ type drive struct {
 	last          int // the last committed step
 	spent         int64
 	entryCap      int
+	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media
 	told          string // the last verdict of the gate that the model was told
 	gateFailed    bool
+	edits         int // changes of the workspace since the gate last judged
+	shape         answerShape
+	owed          int64 // tokens of reviewers, drawn with the next step
 	reply         string
 	granted       map[string]bool         // hosts of the provider that a person agreed to
 	settled       bool                    // whether this turn is work has been decided
@@ -167,7 +171,16 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
 	}
 	d.contract.Verify = d.criterion
+	if err := verify.Preflight(d.criterion, d.gateEnv(0), d.models()); err != nil {
+		d.close()
+		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
+	}
 	return d, nil
+}
+
+// models are the models that the run may write with, as far as they are named.
+func (d *drive) models() []string {
+	return []string{provider.ModelHint(d.host.Provider), d.contract.Model}
 }
 
 // close gives back what newDrive opened. The lease is given back by conclude.
@@ -277,7 +290,7 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 
 // step is one pass of the loop: observe, reason, act, commit, check, stop.
 func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
-	if n > d.contract.Budget.StepCap() {
+	if n > d.contract.Budget.StepCap() && !d.shape.closing {
 		return d.finish(ctx, trace.Outcome{Kind: d.capKind(), Steps: d.last})
 	}
 	st := &step{n: n}
@@ -292,7 +305,7 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 		return nil, err
 	}
 	if d.opening(n) && !d.settled {
-		if st.answered {
+		if st.answered && d.conforms(st) {
 			return d.answer(ctx, st)
 		}
 		if err := d.work(ctx); err != nil {
@@ -307,16 +320,45 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 	if err := d.commit(ctx, st, out); err != nil || out != nil {
 		return out, err
 	}
-	passed, err := d.check(ctx, n)
+	passed, err := d.check(ctx, st.n, st.answered)
 	if err != nil || !passed {
 		return nil, err
 	}
-	return d.finish(ctx, trace.Outcome{Kind: trace.Success, Steps: n})
+	return d.passed(ctx)
 }
 
-// capKind is how a run ends that used up its steps. A criterion that judged and
-// said no is a fact that a mere cap would hide; it is in the gate's rows.
-func (d *drive) capKind() trace.OutcomeKind { return trace.StepCapReached }
+// passed ends a run whose gate passed, unless the answer in the demanded shape is
+// still missing: then one thing is left to ask for.
+func (d *drive) passed(ctx context.Context) (*trace.Outcome, error) {
+	if d.contract.Output == nil || d.shape.value != nil {
+		return d.finish(ctx, trace.Outcome{Kind: trace.Success, Steps: d.last})
+	}
+	if d.shape.closing && d.last >= d.contract.Budget.StepCap() {
+		return d.finish(ctx, trace.Outcome{Kind: trace.SchemaUnsatisfied, Steps: d.last})
+	}
+	d.shape.closing = true
+	return nil, nil
+}
+
+// capKind is how a run ends that used up its steps: that a criterion judged and
+// said no is a fact that a mere cap would hide.
+func (d *drive) capKind() trace.OutcomeKind {
+	if d.gateFailed {
+		return trace.VerificationFailed
+	}
+	return trace.StepCapReached
+}
+
+// conforms reports whether a first answer may be the whole turn: it has the shape
+// that was demanded, or none was.
+func (d *drive) conforms(st *step) bool {
+	if d.contract.Output == nil {
+		return true
+	}
+	value, bad := d.contract.Output.Check(st.response.Text)
+	d.shape.value = value
+	return bad == nil
+}
 
 // work corrects the kind of a turn whose first completion asked for something,
 // before anything of it happens.
@@ -347,6 +389,7 @@ func (d *drive) settle(st *step) {
 	if len(st.calls) == 0 {
 		st.notes = append(st.notes, note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage)))
 	}
+	d.judgeAnswer(st)
 	st.progress = d.stall.step(st.signature(), st.changed())
 	if st.progress == replan && st.pause == nil {
 		window, _ := d.contract.Stall.Limits()
@@ -374,7 +417,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 		if len(st.calls) == 0 && st.answered {
 			d.reply = st.response.Text
 		}
-		c.Finish = &store.Finish{Outcome: *out, Reply: d.reply}
+		c.Finish = &store.Finish{Outcome: *out, Reply: d.reply, Output: d.output(out.Kind)}
 	}
 	err := d.store.CommitStep(ctx, d.lease, c)
 	if err != nil && !headConflict(err) {
@@ -385,6 +428,9 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
 	d.accounts, d.writes = nil, nil
+	if c.Changed {
+		d.edits++
+	}
 	if len(st.calls) == 0 {
 		d.reply = st.response.Text
 	} else if out == nil {
@@ -411,7 +457,7 @@ func (d *drive) finish(ctx context.Context, out trace.Outcome, obs ...trace.Obse
 	if out.Kind == trace.Success || out.Kind == trace.Finished {
 		reply = d.reply
 	}
-	err := d.store.FinishRun(ctx, d.lease, store.Finish{Outcome: out, Reply: reply, Observations: obs})
+	err := d.store.FinishRun(ctx, d.lease, store.Finish{Outcome: out, Reply: reply, Output: d.output(out.Kind), Observations: obs})
 	if err != nil && !headConflict(err) {
 		return nil, err
 	}
@@ -449,12 +495,14 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	if out != nil {
 		res.Outcome = *out
 		if out.Kind == trace.Success || out.Kind == trace.Finished {
-			res.Reply = d.reply
+			res.Reply, res.Output = d.reply, d.shape.value
 		}
 		return res, err
 	}
 	res.Outcome.Steps = d.last
-	d.emit(d.last, trace.Aborted{ErrorKind: errorKind(err)})
+	if err != nil {
+		d.emit(d.last, trace.Aborted{ErrorKind: errorKind(err)})
+	}
 	if rerr := d.lease.Release(context.WithoutCancel(ctx)); rerr != nil {
 		d.log.Warn("the run's lease could not be released and lapses by itself", "run", d.runID(), "error", rerr)
 	}

@@ -2,6 +2,8 @@ package loop
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -19,9 +21,12 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
 	}
 	remaining, limited := d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0
-	tokens := d.contextBudget().Effective(remaining, limited)
-	d.entryCap = prompt.EntryCap(tokens)
-	req, err := d.compose(ctx, st, tokens)
+	st.room = d.contextBudget().Effective(remaining, limited)
+	d.entryCap = prompt.EntryCap(st.room)
+	if _, err := d.fold(ctx, st, false); err != nil {
+		return nil, nil, err
+	}
+	req, err := d.compose(ctx, st)
 	return req, nil, err
 }
 
@@ -30,13 +35,13 @@ func (d *drive) contextBudget() prompt.Budget {
 }
 
 // compose makes the request of a step out of the ledger.
-func (d *drive) compose(ctx context.Context, st *step, tokens int) (*provider.Request, error) {
+func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error) {
 	refreshed, err := d.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := prompt.Assemble(prompt.Input{
-		Ledger: d.ledger.Live(), Turns: d.turns, Folded: d.ledger.FoldedStep(), Tokens: tokens,
+		Ledger: d.ledger.Live(), Turns: d.turns, Folded: d.ledger.FoldedStep(), Tokens: st.room,
 		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(),
 	})
 	d.rec.assembled(st.n, a)
@@ -45,15 +50,24 @@ func (d *drive) compose(ctx context.Context, st *step, tokens int) (*provider.Re
 	st.user = r.User
 	req := &provider.Request{
 		System: []string{d.system}, User: r.User, Messages: r.Messages, Tools: d.catalogue.specs,
-		Model: d.contract.Model, Effort: d.contract.Effort, Media: d.media,
+		Model: d.contract.Model, Effort: d.contract.Effort,
+		Media: slices.Concat(d.contract.Images, d.media),
+	}
+	if d.contract.Output != nil {
+		req.Output = d.contract.Output.Request()
+	}
+	if d.shape.closing {
+		req.Tools = nil
 	}
 	if opening {
 		req.System = []string{d.openingSystem}
 	}
-	if boundary, _ := d.guard.Mark(r); boundary > 0 {
+	if boundary, began := d.guard.Mark(r); boundary > 0 {
 		req.CacheBoundary, req.CacheThrough = boundary, r.CacheThrough(boundary)
+		if began {
+			d.emit(st.n, trace.CacheMarked{ThroughStep: d.ledger.FoldedStep(), PrefixBytes: boundary})
+		}
 	}
-	d.media = nil
 	return req, nil
 }
 
@@ -62,7 +76,10 @@ func (d *drive) compose(ctx context.Context, st *step, tokens int) (*provider.Re
 func (d *drive) opening(n int) bool { return d.classifies && n == 1 }
 
 func (d *drive) frame(opening bool) prompt.Frame {
-	t := prompt.Task{Goal: d.contract.Goal, Constraints: d.contract.Constraints, Project: d.project, Opening: opening}
+	t := prompt.Task{Goal: d.contract.Goal, Constraints: d.contract.Constraints, Project: d.project, Opening: opening, Closing: d.shape.closing}
+	if d.contract.Output != nil {
+		t.Output = d.contract.Output.JSON()
+	}
 	if d.criterion != nil {
 		t.Criterion = d.criterion.Describe()
 	}
@@ -106,6 +123,9 @@ func (d *drive) lookAgain(ctx context.Context, r prompt.Read) (prompt.Fresh, boo
 	s, err := d.workspace.ReadLines(ctx, r.Target, first, r.Count, 0)
 	if err != nil {
 		return prompt.Fresh{Why: clean(err.Error())}, true
+	}
+	if most := d.contract.MaxReadChars; most > 0 && prompt.Characters(s.Text) > most {
+		return prompt.Fresh{Why: fmt.Sprintf("it has over %d characters by now, more than one read may show: ask for a range with offset and limit", most)}, true
 	}
 	return prompt.Fresh{Text: s.Text}, true
 }

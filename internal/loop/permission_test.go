@@ -489,6 +489,8 @@ func TestOfTwoAnswersExactlyOneLands(t *testing.T) {
 	}
 }
 
+func approveAll() approve.Decision { return approve.Approve() }
+
 // hosted is a scripted provider that claims to dial somewhere.
 type hosted struct {
 	*scripted.Model

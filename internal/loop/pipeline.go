@@ -125,6 +125,7 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 			c.changed = !c.spec.IsReadOnly()
 		default:
 			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: prompt.Settled(c.name, a.Account)})
+			c.changed = !c.spec.IsReadOnly()
 		}
 		return true
 	}

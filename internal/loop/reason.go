@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -25,31 +26,50 @@ func (e *escalation) outcome() trace.OutcomeKind {
 }
 
 // reason asks the model once, with retries, and keeps what it said in the step.
-// Every attempt leaves a row. It returns an *escalation when the completion
-// failed for good, the cause of the context when that ended, and any other
-// error only when the trace cannot be kept.
+// A request that outgrew the model's window is made smaller and asked once more.
+// It returns an *escalation when the completion failed for good, the cause of
+// the context when that ended, and any other error only when the trace cannot be
+// kept.
 func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) error {
+	resp, err := d.attempts(ctx, st, req, store.ForStep)
+	var esc *escalation
+	if errors.As(err, &esc) && overflowed(esc.err) && d.compaction().Enabled() {
+		if req, err = d.shrink(ctx, st); err == nil {
+			resp, err = d.attempts(ctx, st, req, store.ForStep)
+		}
+	}
+	if errors.As(err, &esc) {
+		d.rec.attempt(st.n, store.AttemptEscalated, "escalated after "+failureWord(esc.err), 0)
+	}
+	if err != nil {
+		return err
+	}
+	d.take(st, resp)
+	return nil
+}
+
+// attempts asks until an answer comes or asking again is of no use, which is an
+// *escalation. Every attempt leaves a row.
+func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, purpose store.Purpose) (*provider.Response, error) {
 	for attempt := 0; ; attempt++ {
-		resp, err := d.complete(ctx, st, req, attempt)
+		resp, err := d.complete(ctx, st, req, purpose)
 		if err == nil {
-			d.take(st, resp)
-			return nil
+			return resp, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return cause
+			return nil, cause
 		}
 		if err := d.lease.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		wait, again := d.contract.Retry.Wait(attempt+1, err)
 		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
-			d.rec.attempt(st.n, "escalated", "escalated after "+failureWord(err), 0)
-			return &escalation{err}
+			return nil, &escalation{err}
 		}
-		d.rec.attempt(st.n, "retry", fmt.Sprintf("retry %d after %s in %s", attempt+1, failureWord(err), wait), wait)
+		d.rec.attempt(st.n, store.AttemptRetry, fmt.Sprintf("retry %d after %s in %s", attempt+1, failureWord(err), wait), wait)
 		d.emit(st.n, trace.Retry{Failure: failureWord(err), Attempt: attempt + 1, DelayMS: wait.Milliseconds()})
 		if err := d.sleep(ctx, wait); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -80,14 +100,15 @@ func (d *drive) sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// complete is one attempt: the request, its row, and what streamed in.
-func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, attempt int) (*provider.Response, error) {
+// complete is one attempt: the request, its row, and what streamed in. What is
+// asked for a fold never streams: it is nobody's answer.
+func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, purpose store.Purpose) (*provider.Response, error) {
 	if err := d.lease.Flush(ctx); err != nil {
 		return nil, err
 	}
 	var sink provider.Sink
 	var pump *tokenPump
-	if d.streams() {
+	if d.streams() && purpose == store.ForStep {
 		pump = newTokenPump(func(text string) { d.emit(st.n, trace.Token{Text: text}) })
 		sink.Token = pump.put
 	}
@@ -100,7 +121,8 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, a
 	if err == nil && resp == nil {
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
 	}
-	d.rec.providerCall(st.n, attempt, resp, err, took)
+	d.rec.providerCall(st.n, st.asked, purpose, resp, err, took)
+	st.asked++
 	return resp, err
 }
 
@@ -120,8 +142,10 @@ func (d *drive) ask1(ctx context.Context, req *provider.Request, sink provider.S
 func (d *drive) take(st *step, resp *provider.Response) {
 	resp.Text = clean(resp.Text)
 	st.response = resp
+	d.media = nil
 	st.calls = newCalls(st.n, resp.Calls)
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
+	st.tokens, d.owed = st.tokens+d.owed, 0
 	if resp.Usage != nil {
 		st.tokens += max(resp.Usage.TotalTokens, 0)
 	}

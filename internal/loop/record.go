@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
@@ -40,8 +41,8 @@ func (r *recorder) decision(step int, j judged, decision, source, performed stri
 
 // providerCall records one attempt at a completion, with everything that the
 // provider itself did for it.
-func (r *recorder) providerCall(step, attempt int, resp *provider.Response, err error, took time.Duration) {
-	row := store.ProviderCall{Step: step, Attempt: attempt, Purpose: store.ForStep, Provider: r.provider, Latency: took}
+func (r *recorder) providerCall(step, attempt int, purpose store.Purpose, resp *provider.Response, err error, took time.Duration) {
+	row := store.ProviderCall{Step: step, Attempt: attempt, Purpose: purpose, Provider: r.provider, Latency: took}
 	if err != nil {
 		row.Failure = failureWord(err)
 		if pe, ok := provider.AsError(err); ok {
@@ -114,11 +115,28 @@ func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt
 		row.Outcome = store.GatePassed
 	}
 	r.lease.Record(row)
-	if row.Outcome == store.GateFailed && v.Phase == verify.PhaseCommand {
-		r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_phase_failed", Phase: string(v.Phase), Detail: v.Detail})
+	if phase := v.Step; row.Outcome == store.GateFailed && (v.Phase == verify.PhaseCommand || v.Phase == verify.PhaseCompiles) {
+		if phase == "" {
+			phase = string(v.Phase)
+		}
+		r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_phase_failed", Phase: phase, Detail: v.Detail})
 		if v.Output != "" {
-			r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_output", Phase: string(v.Phase), Detail: v.Output})
+			r.lease.Record(store.SandboxEvent{Step: step, Kind: "gate_output", Phase: phase, Detail: v.Output})
 		}
 	}
 	return row
+}
+
+// output records one check of an answer's shape; no failures is a pass.
+func (r *recorder) output(step int, failures []string) {
+	row := store.GateAttempt{Step: step, Phase: string(verify.PhaseOutput), Outcome: store.GatePassed}
+	if len(failures) > 0 {
+		row.Outcome, row.Detail = store.GateFailed, strings.Join(failures, "; ")
+	}
+	r.lease.Record(row)
+}
+
+// reviewCall records a completion that a reviewer paid for.
+func (r *recorder) reviewCall(step int, u provider.Usage) {
+	r.lease.Record(store.ProviderCall{Step: step, Purpose: store.ForReview, Provider: "reviewer", Usage: &u})
 }

@@ -43,32 +43,42 @@ type Decision struct {
 // run that somebody else drives, that cannot be resumed, or that is given a
 // decision that does not fit is left exactly as it was.
 func Resume(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.Result, error) {
-	h = h.withDefaults()
+	d, res, err := r.take(ctx, h.withDefaults(), id)
+	if d == nil {
+		return res, err
+	}
+	defer d.close()
+	return d.drive(ctx)
+}
+
+// take enters the run and makes its drive again. A nil drive comes with what
+// there is to report instead.
+func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *trace.Result, error) {
 	res := &trace.Result{RunID: id}
 	if h.Provider == nil || h.Store == nil {
-		return res, h.Validate()
+		return nil, res, h.Validate()
 	}
 	opts, err := r.enter(h)
 	if err != nil {
-		return res, err
+		return nil, res, err
 	}
 	lease, left, err := h.Store.EnterDrive(ctx, id, opts)
 	if err != nil {
-		return res, err
+		return nil, res, err
 	}
 	if lease == nil {
-		return report(h, id, left), nil
+		res, err := report(ctx, h, id, left)
+		return nil, res, err
 	}
 	d, err := r.rebuild(ctx, h, left)
-	if err != nil {
-		return res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	if err == nil {
+		d.hold(lease)
+		if err = d.restore(ctx, left); err == nil {
+			return d, res, nil
+		}
+		d.close()
 	}
-	defer d.close()
-	d.hold(lease)
-	if err := d.restore(ctx, left); err != nil {
-		return res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
-	}
-	return d.drive(ctx)
+	return nil, res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
 }
 
 // enter is what the store is told of a resume.
@@ -112,11 +122,23 @@ func (r Resumption) enter(h Host) (store.EnterOptions, error) {
 }
 
 // report is the result of a run that is not driven: it ended, or it waits.
-func report(h Host, id trace.RunID, left *store.Resumed) *trace.Result {
+func report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
 	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
-		if n := len(left.Turns); n > 0 && len(left.Turns[n-1].Calls) == 0 {
-			res.Reply = left.Turns[n-1].Text
+		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
+			if err != nil {
+				return res, err
+			}
+			if len(t.Calls) == 0 {
+				res.Reply = t.Text
+			}
+		}
+		out, err := h.Store.RunOutput(ctx, id)
+		if err != nil {
+			return res, err
+		}
+		if out != nil && out.Valid {
+			res.Output = out.Value
 		}
 	}
 	watch := trace.NewWatch(h.Observer, h.Log)
@@ -125,12 +147,12 @@ func report(h Host, id trace.RunID, left *store.Resumed) *trace.Result {
 	}
 	if len(left.Attempts) > 0 {
 		emit(trace.RecoveryPaused{AttemptID: left.Attempts[0].ID, Tool: left.Attempts[0].Tool})
-		return res
+		return res, nil
 	}
 	if left.Written {
 		emit(trace.Ended{Outcome: left.Outcome.Kind, Steps: left.Outcome.Steps, Tokens: left.Info.Tokens})
 	}
-	return res
+	return res, nil
 }
 
 // rebuild makes the drive of a run again from what was recorded of it.
@@ -171,8 +193,6 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	for i, o := range left.Observations {
 		stored[i] = o.Observation
 	}
-	d.ledger = prompt.NewLog(stored, nil)
-	d.ledger.Committed()
 	for _, t := range left.Turns {
 		d.turns[t.Step] = t
 		d.reply = ""
@@ -181,6 +201,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		}
 	}
 	d.last, d.spent = left.LastStep, left.SpentTokens
+	d.restoreFold(stored, left.Summaries)
 	d.classes = d.lease.TurnID != 0
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.
@@ -203,7 +224,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			}
 		}
 	}
-	return d.restoreGate(ctx)
+	return errors.Join(d.restoreGate(ctx), d.restoreOutput(ctx))
 }
 
 // restoreKnowledge tells the workspace which files the run had seen: what it read
@@ -248,7 +269,7 @@ func (d *drive) restoreGate(ctx context.Context) error {
 	d.judged = len(attempts) > 0 && judgedAlready(attempts, d.last)
 	var last *store.GateAttempt
 	for i := range attempts {
-		if attempts[i].Outcome == store.GateFailed {
+		if attempts[i].Outcome == store.GateFailed && attempts[i].Phase != string(verify.PhaseOutput) {
 			last, d.gateFailed = &attempts[i], true
 		}
 	}
@@ -280,11 +301,12 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 	if d.last == 0 || d.criterion == nil || d.judged {
 		return nil, nil
 	}
-	passed, err := d.check(ctx, d.last)
+	d.edits++ // what the dead drive changed is not known to have been judged
+	passed, err := d.check(ctx, d.last, true)
 	if err != nil || !passed {
 		return nil, err
 	}
-	return d.finish(ctx, trace.Outcome{Kind: trace.Success, Steps: d.last})
+	return d.passed(ctx)
 }
 
 // perform carries out an act that a person approved while nobody drove the run:

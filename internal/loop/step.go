@@ -16,11 +16,14 @@ type step struct {
 	n      int
 	user   string // the whole user text that was sent
 	tokens int64  // what the step draws on the budget
+	room   int    // tokens of its observation section
+	asked  int    // completions asked for so far, failed ones included
 
-	response *provider.Response
-	answered bool // the model answered: no call, and an ending that is one
-	calls    []*call
-	notes    []trace.Observation // observations that answer no call, told behind the calls'
+	response  *provider.Response
+	answered  bool // the model answered: no call, and an ending that is one
+	misshapen bool // it answered, and not in the demanded shape
+	calls     []*call
+	notes     []trace.Observation // observations that answer no call, told behind the calls'
 
 	progress  progress
 	pause     *trace.Outcome // the step stops here and waits for a person

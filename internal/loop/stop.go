@@ -25,8 +25,14 @@ var stops = []stop{
 		}
 		return &trace.Outcome{Kind: trace.CostBudgetExceeded, Steps: st.n}
 	}},
+	{"answered out of shape too often", func(d *drive, st *step) *trace.Outcome {
+		if !st.misshapen || d.answersLeft() > 0 {
+			return nil
+		}
+		return &trace.Outcome{Kind: trace.SchemaUnsatisfied, Steps: st.n}
+	}},
 	{"answered, and nothing checks", func(d *drive, st *step) *trace.Outcome {
-		if d.criterion != nil || !st.answered {
+		if d.criterion != nil || !st.answered || st.misshapen {
 			return nil
 		}
 		return &trace.Outcome{Kind: trace.Finished, Steps: st.n}

@@ -1,0 +1,93 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// answerShape is what has come of a demanded shape so far.
+type answerShape struct {
+	value    json.RawMessage // the last conforming answer that still stands
+	rejected int             // answers that did not conform, over all drives
+	closing  bool            // the work passed, and only the answer is missing
+}
+
+// judgeAnswer checks an answer against the shape that the contract demands. One
+// that conforms stands until the workspace changes; one that does not is told
+// why, while there are tries left.
+func (d *drive) judgeAnswer(st *step) {
+	if d.contract.Output == nil {
+		return
+	}
+	if !st.answered {
+		if st.changed() {
+			d.shape.value = nil
+		}
+		return
+	}
+	value, bad := d.contract.Output.Check(st.response.Text)
+	if bad == nil {
+		d.shape.value = value
+		d.rec.output(st.n, nil)
+		return
+	}
+	d.shape.value = nil
+	d.shape.rejected++
+	failures := make([]string, len(bad.Violations))
+	for i, v := range bad.Violations {
+		failures[i] = v.String()
+	}
+	d.rec.output(st.n, failures)
+	st.misshapen = true
+	left := d.answersLeft()
+	if left > 0 {
+		st.notes = append(st.notes, note(st.n, prompt.OutputRejected(failures, left)))
+		d.rec.context(st.n, "replan", strings.Join(failures, "; "))
+	}
+}
+
+// answersLeft is how many answers may still be given: as many misses end the run
+// as a completion may be retried, and one at the least.
+func (d *drive) answersLeft() int {
+	return max(d.contract.Budget.RetryCap(), 1) - d.shape.rejected
+}
+
+// output is what is stored of the demanded shape with an ending.
+func (d *drive) output(out trace.OutcomeKind) *store.Output {
+	if d.contract.Output == nil {
+		return nil
+	}
+	o := &store.Output{Schema: d.contract.Output.JSON(), Attempts: d.shape.rejected}
+	if (out == trace.Success || out == trace.Finished) && d.shape.value != nil {
+		o.Value, o.Valid, o.Attempts = d.shape.value, true, d.shape.rejected+1
+	}
+	return o
+}
+
+// restoreOutput counts the answers that earlier drives rejected.
+func (d *drive) restoreOutput(ctx context.Context) error {
+	if d.contract.Output == nil {
+		return nil
+	}
+	for g, err := range d.store.GateAttempts(ctx, d.runID()) {
+		if err != nil {
+			return err
+		}
+		if g.Phase == string(verify.PhaseOutput) && g.Outcome == store.GateFailed {
+			d.shape.rejected++
+		}
+	}
+	// The last answer is judged again: it is in the ledger, and its value is not.
+	if t, ok := d.turns[d.last]; ok && len(t.Calls) == 0 {
+		if value, bad := d.contract.Output.Check(t.Text); bad == nil {
+			d.shape.value = value
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// RetryGate evaluates the gate of a run once more, whose last evaluation did not
+// get to judge, and asks no model. A pass ends the run as a success; a verdict
+// against it leaves the run to be resumed.
+func RetryGate(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.Result, error) {
+	h = h.withDefaults()
+	res := &trace.Result{RunID: id}
+	last, err := h.Store.LastGateAttempt(ctx, id)
+	switch {
+	case err != nil:
+		return res, err
+	case last == nil:
+		return res, &store.ResumeError{RunID: id, Reason: store.NoGateAttempt, Detail: "no gate was evaluated yet"}
+	case last.Outcome != store.GateErrored:
+		return res, &store.ResumeError{RunID: id, Reason: store.GateNotRetryable,
+			Detail: fmt.Sprintf("the last evaluation %s: only one that errored is made again", last.Outcome)}
+	}
+	d, res, err := r.take(ctx, h, id)
+	if d == nil {
+		return res, err
+	}
+	defer d.close()
+	ctx, release := d.lease.Context(ctx)
+	defer release()
+	passed, err := d.check(ctx, d.last, true)
+	if err == nil && passed {
+		out, err := d.passed(ctx)
+		if out != nil || err != nil {
+			return d.conclude(ctx, out, err)
+		}
+	}
+	return d.conclude(ctx, nil, errors.Join(err, d.lease.Flush(context.WithoutCancel(ctx))))
+}

@@ -1,0 +1,244 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+func gate(c verify.Criterion) func(*task.Contract) {
+	return func(t *task.Contract) { t.Verify = c }
+}
+
+func TestACheatingModelDoesNotPassItsGate(t *testing.T) {
+	// The project: check.sh judges whether answer.txt says 42.
+	const checker = "#!/bin/sh\ngrep -qx 42 answer.txt\n"
+	judged := verify.Protect(verify.Command("sh", "check.sh"), "check.sh", "tests/*")
+	for _, tc := range []struct {
+		name  string
+		turns []scripted.Turn
+		says  string // what the last verdict names
+	}{
+		{"editing the test", []scripted.Turn{write("check.sh", "exit 0\n")}, "check.sh"},
+		{"deleting the test", []scripted.Turn{command("sh", "-c", "rm check.sh")}, "check.sh"},
+		{"adding a test that skips the others", []scripted.Turn{write("tests/skip.sh", "exit 0\n")}, "tests/skip.sh"},
+		{"putting another program on the path", []scripted.Turn{command("sh", "-c", "printf '#!/bin/sh\\nexit 0\\n' > sh; chmod +x sh; mkdir -p bin; cp sh bin/sh")}, "exit"},
+		{"printing a verdict", []scripted.Turn{command("sh", "-c", "echo 'PASS ok 42 exit status 0'")}, "exit"},
+		{"saying that it passes", []scripted.Turn{scripted.Say("All tests pass. Verified: exit 0.")}, "exit"},
+		{"a link in place of the test", []scripted.Turn{command("sh", "-c", "rm check.sh; printf 'exit 0\\n' > ok.sh; ln -s ok.sh check.sh")}, "check.sh"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.write("check.sh", checker)
+			f.write("tests/one.sh", "true\n")
+			f.script(append(tc.turns, readCall("answer.txt"))...)
+			res := f.must(trace.VerificationFailed, gate(judged), withSteps(len(tc.turns)+1))
+			attempts, err := store.Collect(f.store.GateAttempts(context.Background(), res.RunID))
+			if err != nil || len(attempts) == 0 {
+				t.Fatal(attempts, err)
+			}
+			for _, a := range attempts {
+				if a.Outcome == store.GatePassed {
+					t.Errorf("passed: %+v", a)
+				}
+			}
+			contains(t, "the last verdict", attempts[len(attempts)-1].Detail, tc.says)
+		})
+	}
+	t.Run("and honest work passes", func(t *testing.T) {
+		f := newFixture(t, write("answer.txt", "42\n"))
+		f.write("check.sh", checker)
+		f.write("tests/one.sh", "true\n")
+		f.must(trace.Success, gate(judged))
+	})
+}
+
+func TestAGateKilledByASignalNeverPasses(t *testing.T) {
+	f := newFixture(t, readCall("x"), readCall("y"))
+	f.must(trace.VerificationFailed, withSteps(2), gate(verify.Command("sh", "-c", "kill -9 $$").ExpectExit(137)))
+}
+
+func TestAGateWhoseProgramIsMissingErrsAndCanBeRetried(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	tool := filepath.Join(bin, "judge")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t)
+	f.host.Policy = open.Layer("more").AllowExec("judge")
+	m := f.script(func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+		if err := os.Remove(tool); err != nil {
+			t.Error(err)
+		}
+		return readCall("x")(ctx, req)
+	})
+	res, err := f.run(gate(verify.Command("judge")))
+	var ge *verify.GateError
+	if !errors.As(err, &ge) || res.RunID == 0 {
+		t.Fatalf("%+v, %v; want a *verify.GateError", res, err)
+	}
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{})
+	if err != nil || end.Outcome.Kind != trace.Success || end.Outcome.Steps != 1 {
+		t.Errorf("retry: %s, %v", end.Outcome, err)
+	}
+	if len(m.Requests()) != 1 {
+		t.Errorf("%d completions: retrying a gate asks no model", len(m.Requests()))
+	}
+	_, err = RetryGate(context.Background(), f.host, res.RunID, Resumption{})
+	var re *store.ResumeError
+	if !errors.As(err, &re) || re.Reason != store.GateNotRetryable {
+		t.Errorf("retrying a gate that judged: %v", err)
+	}
+}
+
+func TestRetryingAGateThatWasNeverEvaluatedIsRefused(t *testing.T) {
+	f := newFixture(t, scripted.Say("hello"))
+	res := f.must(trace.Finished)
+	_, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{})
+	var re *store.ResumeError
+	if !errors.As(err, &re) || re.Reason != store.NoGateAttempt {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAReviewerJudgesTheChange(t *testing.T) {
+	f := newFixture(t, write("a.txt", "bad\n"), readCall("x"), write("a.txt", "good\n"), scripted.Say("never asked"))
+	f.write("a.txt", "old\n")
+	var seen []verify.ReviewRequest
+	reviewer := verify.ReviewerFunc(func(_ context.Context, r verify.ReviewRequest) (verify.ReviewResult, error) {
+		seen = append(seen, r)
+		return verify.ReviewResult{Passed: strings.Contains(r.Changes[0].After, "good"), Reasons: []string{"it is bad"}}, nil
+	})
+	f.must(trace.Success, gate(verify.Review("a.txt must be good", reviewer)))
+	if len(seen) != 2 {
+		t.Errorf("%d reviews: an unchanged workspace is not reviewed again", len(seen))
+	}
+	if c := seen[0].Changes[0]; c.Before != "old\n" || c.After != "bad\n" || c.Created {
+		t.Errorf("the change: %+v", c)
+	}
+}
+
+func TestAModelDoesNotReviewItself(t *testing.T) {
+	f := newFixture(t)
+	m := scripted.New(scripted.Say("never"))
+	m.Hint = "same-model"
+	f.model(m)
+	_, err := f.run(gate(verify.Review("x", verify.Model(scripted.New(), "same-model"))))
+	if !errors.Is(err, task.ErrInvalid) || !errors.Is(err, verify.ErrSelfReview) || len(m.Requests()) != 0 || f.runs() != 0 {
+		t.Errorf("%v, %d completions, %d runs", err, len(m.Requests()), f.runs())
+	}
+}
+
+type verdict struct {
+	Fixed bool     `json:"fixed"`
+	Files []string `json:"files"`
+}
+
+func shaped(t *testing.T) func(*task.Contract) {
+	t.Helper()
+	s, err := verify.SchemaOf[verdict]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *task.Contract) { c.Output = s }
+}
+
+const good = `{"fixed": true, "files": ["a.go"]}`
+
+func TestAnAnswerInTheDemandedShapeIsHandedBack(t *testing.T) {
+	f := newFixture(t, readCall("x"), scripted.Say("Here it is:\n```json\n"+good+"\n```\n"))
+	res := f.must(trace.Finished, shaped(t))
+	v, err := verify.Decode[verdict](res.Output)
+	if err != nil || !v.Fixed || len(v.Files) != 1 {
+		t.Errorf("%s: %+v, %v", res.Output, v, err)
+	}
+	out, err := f.store.RunOutput(context.Background(), res.RunID)
+	if err != nil || out == nil || !out.Valid || !json.Valid(out.Value) {
+		t.Errorf("stored: %+v, %v", out, err)
+	}
+}
+
+func TestAMisshapenAnswerIsToldWhyAndAskedAgain(t *testing.T) {
+	f := newFixture(t)
+	m := f.script(scripted.Say(`{"fixed": "yes"}`), scripted.Say(good))
+	res := f.must(trace.Finished, shaped(t))
+	if res.Outcome.Steps != 2 || res.Output == nil {
+		t.Errorf("%s, %s", res.Outcome, res.Output)
+	}
+	contains(t, "what the model is told", m.Requests()[1].User, "[answer rejected]", "/fixed", "files")
+	if m.Requests()[0].Output == nil {
+		t.Error("the schema was not sent natively")
+	}
+}
+
+func TestAnAnswerThatNeverFitsEndsTheRun(t *testing.T) {
+	for name, answer := range map[string]string{
+		"prose":                      "I fixed it.",
+		"the wrong shape":            `[1, 2]`,
+		"prose around a wrong shape": `The result is {"fixed": 1} as you asked.`,
+		"a duplicate member":         `{"fixed": true, "fixed": false, "files": []}`,
+		"a broken document":          `{"fixed": true, "files": ["a.go"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, scripted.Say(answer), scripted.Say(answer))
+			res := f.must(trace.SchemaUnsatisfied, shaped(t))
+			if res.Output != nil || res.Outcome.Steps != 2 {
+				t.Errorf("%s, output %s", res.Outcome, res.Output)
+			}
+		})
+	}
+}
+
+func TestAPassingGateWithoutAnAnswerAsksForTheAnswerOnly(t *testing.T) {
+	f := newFixture(t)
+	m := f.script(write("done.txt", "yes"), scripted.Say(good))
+	res := f.must(trace.Success, shaped(t), gate(verify.Command("sh", "-c", "test -f done.txt")))
+	if res.Output == nil || res.Outcome.Steps != 2 {
+		t.Errorf("%s, output %s", res.Outcome, res.Output)
+	}
+	if got := m.Requests()[1].Tools; len(got) != 0 {
+		t.Errorf("the closing step offers %d tools", len(got))
+	}
+}
+
+func TestAClosingStepIsAllowedBeyondTheCapOnce(t *testing.T) {
+	f := newFixture(t, write("done.txt", "yes"), scripted.Say(good))
+	res := f.must(trace.Success, withSteps(1), shaped(t), gate(verify.Command("sh", "-c", "test -f done.txt")))
+	if res.Output == nil {
+		t.Error("no output")
+	}
+	f = newFixture(t, write("done.txt", "yes"), scripted.Say("prose"))
+	f.must(trace.SchemaUnsatisfied, withSteps(1), shaped(t), gate(verify.Command("sh", "-c", "test -f done.txt")))
+}
+
+func TestRejectedAnswersAreCountedOverResumes(t *testing.T) {
+	f := newFixture(t, scripted.Say("no json"), scripted.FailKind(provider.Auth, "later"))
+	res, err := f.run(shaped(t), func(c *task.Contract) { c.Budget.Retries = 3 })
+	if err == nil || res.Outcome.Kind != trace.EscalatedTerminal {
+		t.Fatalf("%s, %v", res.Outcome, err)
+	}
+	// An escalated run is final; a cap is not.
+	f = newFixture(t, scripted.Say("no json"))
+	res = f.must(trace.StepCapReached, shaped(t), withSteps(1), func(c *task.Contract) { c.Budget.Retries = 2 })
+	f.script(scripted.Say("still no json"))
+	c := f.contract(shaped(t), withSteps(5), func(c *task.Contract) { c.Budget.Retries = 2 })
+	end, err := f.resume(res.RunID, Resumption{Contract: &c})
+	if err != nil || end.Outcome.Kind != trace.SchemaUnsatisfied || end.Outcome.Steps != 2 {
+		t.Errorf("%s, %v", end.Outcome, err)
+	}
+}
