@@ -98,6 +98,7 @@ const (
 	NoSuchQuestion        ResumeReason = "no_such_question"
 	QuestionOfOtherRun    ResumeReason = "question_of_other_run"
 	AlreadyAnswered       ResumeReason = "already_answered"
+	AnswersDoNotFit       ResumeReason = "answers_do_not_fit" // as many answers as the ask has questions, or one for all
 	NoSuchPlan            ResumeReason = "no_such_plan"
 	PlanOfOtherRun        ResumeReason = "plan_of_other_run"
 	AlreadyDecided        ResumeReason = "already_decided"

@@ -23,7 +23,7 @@ type PendingQuestion struct {
 	Batch json.RawMessage
 
 	Answer     string
-	Answers    json.RawMessage // one for each question of a batch
+	Answers    json.RawMessage // one for each question of a batch, null for one that is open
 	AnsweredBy string          // responder, human or attached; empty while open
 	AskedAt    time.Time
 	AnsweredAt time.Time // zero while open
@@ -90,7 +90,9 @@ var (
 	insertQuestion = statement{"insert question", `INSERT INTO pending_questions
 		(run_id, step, call_id, question, context, choices, questions, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
 	answerQuestion = statement{"answer question", `UPDATE pending_questions
-		SET answer = ?, answers = ?, answered_by = ?, answered_at = ? WHERE id = ? AND answered_at IS NULL`}
+		SET answer = ?, answers = coalesce(?, answers), answered_by = ?, answered_at = ? WHERE id = ? AND answered_at IS NULL`}
+	// keepAnswers changes nothing once the whole ask was answered.
+	keepAnswers  = statement{"keep answers", `UPDATE pending_questions SET answers = ? WHERE id = ? AND run_id = ? AND answered_at IS NULL`}
 	readQuestion = statement{"read question", `SELECT ` + questionColumns + ` FROM pending_questions WHERE id = ?`}
 	allQuestions = statement{"all questions", `SELECT ` + questionColumns + ` FROM pending_questions WHERE run_id = ? ORDER BY id`}
 	// dueAnswers have been given and never reached the model.
@@ -134,6 +136,16 @@ func (s *Store) AnswerQuestion(ctx context.Context, a Answer) (bool, error) {
 		return err
 	})
 	return won, err
+}
+
+// KeepAnswers keeps what was answered of a batch that as a whole still waits, as
+// a JSON array with null for each open question. A later answer to the whole
+// replaces it only where it brings answers of its own.
+func (s *Store) KeepAnswers(ctx context.Context, d *Drive, id trace.QuestionID, answers json.RawMessage) error {
+	return d.writeAhead(ctx, "keep answers", func(t *txn) error {
+		_, err := t.exec(keepAnswers, rawJSON(answers), id, d.RunID)
+		return err
+	})
 }
 
 // Question reads a question; a ResumeError says that there is none with that id.

@@ -35,6 +35,10 @@ type StepCommit struct {
 	Folded []trace.RunID
 	// Performed names approvals whose act this step carried out.
 	Performed []trace.RequestID
+	// Answered and Decided name the questions and plans whose answer or verdict is
+	// among the observations: it is delivered with the step, and with it only.
+	Answered []trace.QuestionID
+	Decided  []trace.PlanID
 	// Finish ends the run in the same transaction, when the outcome is known.
 	Finish *Finish
 }
@@ -152,6 +156,16 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 	}
 	for _, id := range c.Performed {
 		if _, err := t.exec(markPerformed, t.now, id, d.RunID); err != nil {
+			return err
+		}
+	}
+	for _, id := range c.Answered {
+		if _, err := t.exec(deliverAnswer, first, id, d.RunID); err != nil {
+			return err
+		}
+	}
+	for _, id := range c.Decided {
+		if _, err := t.exec(deliverPlan, first, id, d.RunID); err != nil {
 			return err
 		}
 	}
