@@ -171,6 +171,10 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
 	}
 	d.contract.Verify = d.criterion
+	if len(c.Images) > 0 && !provider.AcceptsImages(h.Provider) {
+		d.close()
+		return nil, &task.InvalidError{Field: "Images", Reason: fmt.Sprintf("%s takes none: ask a provider that does, or send none", h.Provider.Name())}
+	}
 	if err := verify.Preflight(d.criterion, d.gateEnv(0), d.models()); err != nil {
 		d.close()
 		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}

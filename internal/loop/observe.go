@@ -24,7 +24,7 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	st.room = d.contextBudget().Effective(remaining, limited)
 	d.entryCap = prompt.EntryCap(st.room)
 	if _, err := d.fold(ctx, st, false); err != nil {
-		return nil, nil, err
+		return nil, nil, d.gaveUp(st, err)
 	}
 	req, err := d.compose(ctx, st)
 	return req, nil, err

@@ -38,21 +38,32 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 			resp, err = d.attempts(ctx, st, req, store.ForStep)
 		}
 	}
-	if errors.As(err, &esc) {
-		d.rec.attempt(st.n, store.AttemptEscalated, "escalated after "+failureWord(esc.err), 0)
-	}
 	if err != nil {
-		return err
+		return d.gaveUp(st, err)
 	}
 	d.take(st, resp)
 	return nil
+}
+
+// gaveUp records that err ends the asking, if it is that.
+func (d *drive) gaveUp(st *step, err error) error {
+	var esc *escalation
+	if errors.As(err, &esc) {
+		d.rec.attempt(st.n, store.AttemptEscalated, "escalated after "+failureWord(esc.err), 0)
+	}
+	return err
 }
 
 // attempts asks until an answer comes or asking again is of no use, which is an
 // *escalation. Every attempt leaves a row.
 func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, purpose store.Purpose) (*provider.Response, error) {
 	for attempt := 0; ; attempt++ {
-		resp, err := d.complete(ctx, st, req, purpose)
+		row := attempt
+		if purpose == store.ForStep {
+			row = st.asked // goes on counting when the request was made smaller
+			st.asked++
+		}
+		resp, err := d.complete(ctx, st, req, purpose, row)
 		if err == nil {
 			return resp, nil
 		}
@@ -102,7 +113,7 @@ func (d *drive) sleep(ctx context.Context, wait time.Duration) error {
 
 // complete is one attempt: the request, its row, and what streamed in. What is
 // asked for a fold never streams: it is nobody's answer.
-func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, purpose store.Purpose) (*provider.Response, error) {
+func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, purpose store.Purpose, attempt int) (*provider.Response, error) {
 	if err := d.lease.Flush(ctx); err != nil {
 		return nil, err
 	}
@@ -121,8 +132,7 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	if err == nil && resp == nil {
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
 	}
-	d.rec.providerCall(st.n, st.asked, purpose, resp, err, took)
-	st.asked++
+	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
 	return resp, err
 }
 

@@ -17,7 +17,7 @@ type step struct {
 	user   string // the whole user text that was sent
 	tokens int64  // what the step draws on the budget
 	room   int    // tokens of its observation section
-	asked  int    // completions asked for so far, failed ones included
+	asked  int    // completions asked for it so far, failed ones included
 
 	response  *provider.Response
 	answered  bool // the model answered: no call, and an ending that is one
