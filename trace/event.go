@@ -123,6 +123,43 @@ type (
 		Target   string `json:"target"`
 		Decision string `json:"decision"`
 	}
+	// QuestionAsked tells that the model wants to know something, and that a
+	// person may answer under the id from now on. Choices are labels; the answer
+	// need not be one of them.
+	QuestionAsked struct {
+		QuestionID QuestionID `json:"question_id"`
+		Question   string     `json:"question"`
+		Choices    []string   `json:"choices"`
+	}
+	// QuestionsAsked is QuestionAsked for several questions of one ask.
+	QuestionsAsked struct {
+		QuestionID QuestionID      `json:"question_id"`
+		Questions  []AskedQuestion `json:"questions"`
+	}
+	// QuestionAnswered tells an answer, once for each question of an ask. By is
+	// responder, human (with a resume) or attached (from another process).
+	QuestionAnswered struct {
+		QuestionID QuestionID `json:"question_id"`
+		Answer     string     `json:"answer"`
+		By         string     `json:"by"`
+	}
+	// PlanProposed tells that a plan waits for its verdict.
+	PlanProposed struct {
+		PlanID PlanID         `json:"plan_id"`
+		Steps  []ProposedStep `json:"steps"`
+	}
+	// PlanDecided tells the verdict: approve, revise or cancel. By is gate, human
+	// (with a resume) or attached (from another process).
+	PlanDecided struct {
+		PlanID  PlanID `json:"plan_id"`
+		Verdict string `json:"verdict"`
+		By      string `json:"by"`
+	}
+	// TodoWrote tells the whole list of what the model means to do, as it was
+	// stored.
+	TodoWrote struct {
+		Items []ListedTodo `json:"items"`
+	}
 	// Sandboxed tells of a contained command: exec, cap_hit or gate_phase_failed.
 	Sandboxed struct {
 		Action  string `json:"kind"`
@@ -172,6 +209,25 @@ type (
 	}
 )
 
+// AskedQuestion is one question of several that are asked at once.
+type AskedQuestion struct {
+	Question string   `json:"question"`
+	Choices  []string `json:"choices"`
+	Multiple bool     `json:"multiple"`
+}
+
+// ProposedStep is one step of a plan; Agent is empty where none is named.
+type ProposedStep struct {
+	Intent string `json:"intent"`
+	Agent  string `json:"agent,omitempty"`
+}
+
+// ListedTodo is one item of the model's list; State is pending, active or done.
+type ListedTodo struct {
+	Text  string `json:"text"`
+	State string `json:"state"`
+}
+
 // Kind names of the facts.
 func (Started) Kind() string           { return "started" }
 func (PromptComposed) Kind() string    { return "prompt_composed" }
@@ -187,6 +243,12 @@ func (ToolCalled) Kind() string        { return "tool_call" }
 func (RefusedAct) Kind() string        { return "refused" }
 func (ApprovalRequested) Kind() string { return "approval_requested" }
 func (ApprovalDecided) Kind() string   { return "approval_decided" }
+func (QuestionAsked) Kind() string     { return "question_asked" }
+func (QuestionsAsked) Kind() string    { return "questions_asked" }
+func (QuestionAnswered) Kind() string  { return "question_answered" }
+func (PlanProposed) Kind() string      { return "plan_proposed" }
+func (PlanDecided) Kind() string       { return "plan_decided" }
+func (TodoWrote) Kind() string         { return "todo_wrote" }
 func (Sandboxed) Kind() string         { return "sandbox" }
 func (StepCommitted) Kind() string     { return "step" }
 func (Gated) Kind() string             { return "gate" }
@@ -201,7 +263,8 @@ func (u UnknownFact) Kind() string     { return u.Name }
 // facts lists a zero value of every known kind; event_test.go holds it complete.
 var facts = []Fact{
 	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
-	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{}, Sandboxed{},
+	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
+	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, Sandboxed{},
 	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
 }
 

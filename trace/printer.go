@@ -133,6 +133,33 @@ func (p *printer) Observe(ev Event) Flow {
 		p.line(ev, "    %s %s %s?", p.paint(yellow, "asks"), f.Act, shown(f.Target))
 	case ApprovalDecided:
 		p.line(ev, "    %s %s %s", p.paint(yellow, f.Decision), f.Act, shown(f.Target))
+	case QuestionAsked:
+		p.line(ev, "    %s %s", p.paint(yellow, "asks"), shown(f.Question))
+	case QuestionsAsked:
+		for _, q := range f.Questions {
+			p.line(ev, "    %s %s", p.paint(yellow, "asks"), shown(q.Question))
+		}
+	case QuestionAnswered:
+		p.line(ev, "    %s %s %s", p.paint(yellow, "answer"), shown(f.Answer), p.paint(dim, "by "+shown(f.By)))
+	case PlanProposed:
+		p.line(ev, "    %s", p.paint(yellow, "proposes a plan"))
+		for i, s := range f.Steps {
+			owner := ""
+			if s.Agent != "" {
+				owner = "[" + shown(s.Agent) + "] "
+			}
+			p.line(ev, "      %d. %s%s", i+1, owner, shown(s.Intent))
+		}
+	case PlanDecided:
+		p.line(ev, "    %s %s", p.paint(yellow, "plan "+shown(f.Verdict)), p.paint(dim, "by "+shown(f.By)))
+	case TodoWrote:
+		for _, it := range f.Items {
+			mark := map[string]string{"done": "x", "active": ">"}[it.State]
+			if mark == "" {
+				mark = " "
+			}
+			p.line(ev, "    [%s] %s", mark, shown(it.Text))
+		}
 	case Sandboxed:
 		if f.Action == "cap_hit" {
 			p.line(ev, "    %s", p.paint(red, "a ceiling of the sandbox was hit"))
