@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -38,6 +37,7 @@ const (
 	keyVariable  = "ANTHROPIC_API_KEY"
 	modelVar     = "ANTHROPIC_MODEL"
 	probeTimeout = 10 * time.Second
+	mostLessons  = 2 // refusals in one call that say how to ask instead
 )
 
 // Config says how to ask. Only Key is required.
@@ -113,12 +113,15 @@ func New(cfg Config) (*Client, error) {
 	default:
 		return fail("thinking mode %q is not known: write auto, budget or adaptive", cfg.Thinking)
 	}
-	u, err := url.Parse(cfg.BaseURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fail("the base URL is not an http or https URL with a host")
+	if problem := httpx.KeyProblem(cfg.Key); problem != "" {
+		return fail("%s", problem)
+	}
+	base, problem := httpx.Base(cfg.BaseURL)
+	if problem != "" {
+		return fail("%s", problem)
 	}
 	return &Client{
-		cfg: cfg, base: strings.TrimRight(cfg.BaseURL, "/"),
+		cfg: cfg, base: base,
 		http: &httpx.Client{
 			Name: cfg.Name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
 			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
@@ -131,14 +134,14 @@ func New(cfg Config) (*Client, error) {
 // needed: what is billed should be written down somewhere. One that is missing
 // or empty is a *provider.ConfigError that names it.
 func FromEnv() (*Client, error) {
-	key, model := os.Getenv(keyVariable), os.Getenv(modelVar)
+	key, model := httpx.KeyFromEnv(keyVariable), os.Getenv(modelVar)
 	switch {
-	case key == "":
+	case key.IsZero():
 		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
 	case model == "":
 		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
 	}
-	return New(Config{Key: provider.NewSecret(key), Model: model})
+	return New(Config{Key: key, Model: model})
 }
 
 // Name is the label in the trace.
@@ -166,14 +169,14 @@ func (c *Client) Complete(ctx context.Context, req *provider.Request, on provide
 	if err != nil {
 		return nil, c.http.Named(err)
 	}
-	for first := true; ; first = false {
+	for tries := 0; ; tries++ {
 		plan := c.plan(req, model)
 		resp, err := c.once(ctx, req, plan, on)
 		if err == nil {
 			resp.SchemaDropped = plan.schemaDropped
 			return resp, nil
 		}
-		if !first || !c.learn(err, plan) {
+		if tries == mostLessons || !c.learn(err, plan) {
 			return nil, err
 		}
 	}

@@ -238,7 +238,7 @@ func (a *accumulator) count(u gjson.Result) {
 	a.metered = true
 	set := func(to *int64, path string) {
 		if v := u.Get(path); v.Type == gjson.Number {
-			*to = max(v.Int(), 0)
+			*to = wire.Count(v.Int())
 		}
 	}
 	set(&a.usage.PromptTokens, "input_tokens")
@@ -249,7 +249,7 @@ func (a *accumulator) count(u gjson.Result) {
 	sum := int64(0)
 	u.Get("server_tool_use").ForEach(func(_, v gjson.Result) bool {
 		if v.Type == gjson.Number {
-			sum += max(v.Int(), 0)
+			sum = wire.Count(sum + wire.Count(v.Int()))
 		}
 		return true
 	})

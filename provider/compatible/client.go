@@ -99,9 +99,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.BaseURL == "" {
 		return fail("no base URL is given: write the whole prefix that the vendor documents, such as https://host/v1, or a preset")
 	}
-	base, ok := chat.Base(cfg.BaseURL)
-	if !ok {
-		return fail("the base URL is not an http or https URL with a host")
+	base, problem := httpx.Base(cfg.BaseURL)
+	if problem != "" {
+		return fail("%s", problem)
 	}
 	key := cfg.Key
 	switch {
@@ -111,6 +111,9 @@ func New(cfg Config) (*Client, error) {
 		return fail("auth %q is not known: write bearer or none", cfg.Auth)
 	case key.IsZero():
 		return fail("no key is given: set one, or auth none for an endpoint that wants none")
+	}
+	if problem := httpx.KeyProblem(key); problem != "" {
+		return fail("%s", problem)
 	}
 	return &Client{
 		textOnly: cfg.TextOnly, reference: cfg.Reference,
@@ -145,7 +148,7 @@ func FromEnv(preset, model string) (*Client, error) {
 	}
 	var key provider.Secret
 	if p.KeyName != "" {
-		key = provider.NewSecret(os.Getenv(p.KeyName))
+		key = httpx.KeyFromEnv(p.KeyName)
 		if key.IsZero() {
 			return nil, &provider.ConfigError{Provider: p.Name, Message: "the environment variable " + p.KeyName + " is not set: put the key into it"}
 		}

@@ -237,6 +237,10 @@ func TestConfigurations(t *testing.T) {
 		{"no host", compatible.Config{BaseURL: "http:///x", Key: key}, "host"},
 		{"no scheme", compatible.Config{BaseURL: "host/v1", Key: key}, "http"},
 		{"another scheme", compatible.Config{BaseURL: "ftp://host", Key: key}, "http"},
+		{"a user in the URL", compatible.Config{BaseURL: "http://me:pw-canary@host/v1", Key: key}, "user or password"},
+		{"a query in the URL", compatible.Config{BaseURL: "http://host/v1?key=canary", Key: key}, "query"},
+		{"a host hidden behind a backslash", compatible.Config{BaseURL: `http://127.0.0.1:11434\@good.example/v1`, Key: key}, "host"},
+		{"a key with a line end", compatible.Config{BaseURL: "http://host/v1", Key: provider.NewSecret(canary + "\n")}, "white space"},
 		{"no key", compatible.Config{BaseURL: "http://host/v1"}, "no key"},
 		{"odd auth", compatible.Config{BaseURL: "http://host/v1", Key: key, Auth: "basic"}, "bearer or none"},
 		{"no such preset", compatible.Config{Preset: "nobody", Key: key}, "cerebras, deepseek"},
@@ -245,8 +249,8 @@ func TestConfigurations(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := compatible.New(tc.cfg)
 			var ce *provider.ConfigError
-			if !errors.As(err, &ce) || !strings.Contains(err.Error(), tc.say) {
-				t.Errorf("error = %v, want a ConfigError with %q", err, tc.say)
+			if !errors.As(err, &ce) || !strings.Contains(err.Error(), tc.say) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("error = %v, want a ConfigError with %q and nothing secret", err, tc.say)
 			}
 		})
 	}
@@ -335,7 +339,7 @@ func TestFromEnv(t *testing.T) {
 	if _, err := compatible.FromEnv("groq", "m"); !errors.As(err, &ce) || !strings.Contains(err.Error(), "GROQ_API_KEY") {
 		t.Errorf("an empty key: %v, want a ConfigError naming the variable", err)
 	}
-	t.Setenv("GROQ_API_KEY", canary)
+	t.Setenv("GROQ_API_KEY", canary+"\n")
 	if _, err := compatible.FromEnv("groq", ""); !errors.As(err, &ce) || !strings.Contains(err.Error(), "GROQ_MODEL") {
 		t.Errorf("no model: %v, want a ConfigError naming the variable", err)
 	}

@@ -71,9 +71,12 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Key.IsZero() {
 		return fail("no key is given: set Config.Key, or use FromEnv with %s", keyVariable)
 	}
-	base, ok := chat.Base(cfg.BaseURL)
-	if !ok {
-		return fail("the base URL is not an http or https URL with a host")
+	if problem := httpx.KeyProblem(cfg.Key); problem != "" {
+		return fail("%s", problem)
+	}
+	base, problem := httpx.Base(cfg.BaseURL)
+	if problem != "" {
+		return fail("%s", problem)
 	}
 	return &Client{&chat.Client{
 		Base: base, Key: cfg.Key,
@@ -89,14 +92,14 @@ func New(cfg Config) (*Client, error) {
 // what is billed should be written down somewhere. One that is missing or empty
 // is a *provider.ConfigError that names it.
 func FromEnv() (*Client, error) {
-	key, model := os.Getenv(keyVariable), os.Getenv(modelVar)
+	key, model := httpx.KeyFromEnv(keyVariable), os.Getenv(modelVar)
 	switch {
-	case key == "":
+	case key.IsZero():
 		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
 	case model == "":
 		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
 	}
-	return New(Config{Key: provider.NewSecret(key), Model: model})
+	return New(Config{Key: key, Model: model})
 }
 
 // Name is the label in the trace.

@@ -22,6 +22,12 @@ func key(req *provider.Request) (string, error) {
 	if q.User != "" {
 		q.Messages = nil
 	}
+	if len(q.System) == 0 {
+		q.System = []string{}
+	}
+	if len(q.Tools) == 0 {
+		q.Tools = []provider.ToolSpec{}
+	}
 	for i := range q.Messages {
 		m := &q.Messages[i]
 		m.Carry = nil

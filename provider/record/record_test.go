@@ -162,6 +162,13 @@ func TestConversationsWithoutAUserTextAreKeyedByTheirMessages(t *testing.T) {
 	}
 }
 
+func TestNoToolsAndAnEmptyListOfToolsAreOneQuestion(t *testing.T) {
+	rep := replay(t, scripted.New(scripted.Say("x")), &provider.Request{User: "q"})
+	if _, err := rep.Complete(context.Background(), &provider.Request{System: []string{}, User: "q", Tools: []provider.ToolSpec{}}, provider.Sink{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnknownQuestionIsTerminalAndSaysWhat(t *testing.T) {
 	rep := replay(t, scripted.New(scripted.Say("x")), ask("q"))
 	r := ask(strings.Repeat("é", 200))

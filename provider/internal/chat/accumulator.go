@@ -78,7 +78,11 @@ func (a *Accumulator) ingest(doc gjson.Result) error {
 		a.served = doc.Get("model").String()
 	}
 	choice := doc.Get("choices.0")
-	if f, ok := wire.FailureIn(doc); ok {
+	f, failed := wire.FailureIn(doc)
+	if !failed {
+		f, failed = wire.FailureIn(choice)
+	}
+	if failed {
 		if !a.web || !f.OfWeb() {
 			return a.partial(f.Err())
 		}

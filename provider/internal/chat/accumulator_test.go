@@ -386,6 +386,7 @@ func TestFailuresInsideASuccess(t *testing.T) {
 		{"object of kind error", `{"object":"error","message":"bad","type":"BadRequestError","code":400}`, provider.InvalidRequest, 400},
 		{"array", `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED"}}]`, provider.RateLimited, 429},
 		{"array by status word", `[{"error":{"message":"x","status":"UNAUTHENTICATED"}}]`, provider.Auth, 0},
+		{"inside of the choice", `{"choices":[{"error":{"code":502,"message":"gone"},"delta":{},"finish_reason":"error"}]}`, provider.Server, 502},
 		{"web words without web access", `{"error":{"code":"web_search_failed","message":"x"}}`, provider.Server, 0},
 	} {
 		for _, before := range [][]string{nil, {say("half the ")}} {
@@ -439,6 +440,7 @@ func TestUsageWhereverItStands(t *testing.T) {
 		{"in the choice", `{"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":1}}]}`, provider.Usage{PromptTokens: 1, CompletionTokens: 1, TotalTokens: 2}},
 		{"in a vendor's member", `{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":2}}}`, provider.Usage{PromptTokens: 1, CompletionTokens: 2, TotalTokens: 3}},
 		{"the top wins", `{"usage":{"prompt_tokens":5},"x_groq":{"usage":{"prompt_tokens":1}}}`, provider.Usage{PromptTokens: 5, TotalTokens: 5}},
+		{"beyond counting", `{"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}}`, provider.Usage{PromptTokens: 1 << 50, CompletionTokens: 1 << 50, TotalTokens: 1 << 51}},
 		{"negative is none", `{"usage":{"prompt_tokens":-5,"completion_tokens":2}}`, provider.Usage{CompletionTokens: 2, TotalTokens: 2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -29,15 +28,6 @@ type Client struct {
 
 	mu       sync.Mutex
 	schemaNo map[string]bool // models that refused a schema for the answer
-}
-
-// Base checks the prefix of an endpoint and drops slashes at its end.
-func Base(raw string) (string, bool) {
-	u, err := url.Parse(raw)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", false
-	}
-	return strings.TrimRight(raw, "/"), true
 }
 
 // Endpoints are the URLs of completions and of the catalogue.

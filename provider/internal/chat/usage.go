@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/wire"
 )
 
 // usageOf finds the counters in one document, wherever this vendor puts them.
@@ -34,11 +35,11 @@ func readUsage(u gjson.Result) provider.Usage {
 	return out
 }
 
-// count reads the first counter that is there. A negative one is no count.
+// count reads the first counter that is there.
 func count(u gjson.Result, paths ...string) int64 {
 	for _, p := range paths {
 		if v := u.Get(p); v.Type == gjson.Number {
-			return max(v.Int(), 0)
+			return wire.Count(v.Int())
 		}
 	}
 	return 0

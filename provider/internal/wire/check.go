@@ -49,3 +49,10 @@ func Model(req *provider.Request, own string) (string, error) {
 	}
 	return own, nil
 }
+
+// maxCount bounds a counter that a vendor reports, so that sums of them cannot
+// wrap: far above any real prompt, far below the end of the type.
+const maxCount = 1 << 50
+
+// Count is a reported counter within its bounds. A negative one is no count.
+func Count(n int64) int64 { return min(max(n, 0), maxCount) }
