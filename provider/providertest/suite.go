@@ -64,8 +64,8 @@ func Run(t *testing.T, s Suite) {
 	if s.Hang != nil {
 		t.Run("a cancelled wait ends", s.cancelled)
 	}
-	for kind, make := range s.Fails {
-		t.Run("failure of kind "+string(kind), func(t *testing.T) { s.fails(t, kind, make(t)) })
+	for kind, build := range s.Fails {
+		t.Run("failure of kind "+string(kind), func(t *testing.T) { s.fails(t, kind, build(t)) })
 	}
 }
 
