@@ -1,0 +1,418 @@
+package store
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// Limits of what one workspace remembers, and of one entry.
+const (
+	MemoryMaxEntries    = 64
+	MemoryMaxChars      = 16_000
+	MemoryMaxEntryChars = 2_000
+	MemoryMaxKeyChars   = 200
+
+	// GlobalMemoryWorkspace keeps what is true everywhere. It is no path.
+	GlobalMemoryWorkspace = "<global>"
+
+	memoryCut = "…[truncated]" // the visible end of a value that was too long
+	// A value restates another when they share at least three fifths of their words.
+	similarShared, similarOf = 100, 60
+	similarWordChars         = 3
+)
+
+// MemoryKind tells a decision from a fact. The value is the stored text; empty
+// means a fact.
+type MemoryKind string
+
+// The kinds.
+const (
+	MemoryFact     MemoryKind = "fact"
+	MemoryDecision MemoryKind = "decision"
+)
+
+// MemoryEntry is one note that outlives the run that wrote it.
+type MemoryEntry struct {
+	Workspace string
+	Key       string
+	Value     string
+	Kind      MemoryKind
+	Pinned    bool        // an operator's: no run replaces, forgets or evicts it
+	RunID     trace.RunID // that wrote it last; zero for an operator
+	Step      int
+	CreatedAt time.Time // of the last write
+}
+
+// MemoryLimits bounds one workspace. A zero field means the constant of its
+// name. A bound of math.MaxInt64 evicts nothing.
+type MemoryLimits struct {
+	Entries    int64 // MemoryMaxEntries
+	Chars      int64 // MemoryMaxChars, over all values
+	EntryChars int64 // MemoryMaxEntryChars
+}
+
+func (l MemoryLimits) withDefaults() MemoryLimits {
+	for _, f := range []struct {
+		v   *int64
+		def int64
+	}{{&l.Entries, MemoryMaxEntries}, {&l.Chars, MemoryMaxChars}, {&l.EntryChars, MemoryMaxEntryChars}} {
+		if *f.v <= 0 {
+			*f.v = f.def
+		}
+	}
+	return l
+}
+
+// Remembered tells what a write did.
+type Remembered struct {
+	Refused bool         // the key is pinned; nothing changed
+	Chars   int          // stored, after cutting
+	Evicted []string     // keys that had to go, in order
+	Similar *MemoryEntry // another entry of the workspace that says nearly the same; both stand
+}
+
+// Forgotten says what a forget did.
+type Forgotten string
+
+// The results of a forget.
+const (
+	ForgotRemoved Forgotten = "removed"
+	ForgotPinned  Forgotten = "pinned"
+	ForgotAbsent  Forgotten = "absent"
+)
+
+const memoryColumns = `workspace, key, value, kind, pinned, run_id, step, created_at`
+
+var (
+	readMemory   = statement{"read memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? AND key = ?`}
+	listMemory   = statement{"list memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? ORDER BY created_at, key`}
+	upsertMemory = statement{"upsert memory", `INSERT INTO memory (workspace, key, value, kind, run_id, step, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (workspace, key) DO UPDATE SET value = excluded.value, kind = excluded.kind, run_id = excluded.run_id,
+			step = excluded.step, created_at = excluded.created_at`}
+	keepMemory = statement{"keep memory", `INSERT INTO memory_snapshots (run_id, workspace, key, ordinal, step, state, before, kind, at)
+		SELECT ?1, ?2, ?3, (SELECT count(*) FROM memory_snapshots WHERE run_id = ?1), ?4, ?5, ?6, ?7, ?8
+		WHERE true ON CONFLICT (run_id, workspace, key) DO NOTHING`}
+	deleteMemory  = statement{"delete memory", `DELETE FROM memory WHERE workspace = ? AND key = ?`}
+	clearMemory   = statement{"clear memory", `DELETE FROM memory WHERE workspace = ?`}
+	deleteRecalls = statement{"delete recalls", `DELETE FROM memory_recalls WHERE workspace = ? AND key = ?`}
+	pinMemory     = statement{"pin memory", `UPDATE memory SET pinned = ? WHERE workspace = ? AND key = ?`}
+	sizeOfMemory  = statement{"size of memory", `SELECT count(*), coalesce(sum(length(value)), 0) FROM memory WHERE workspace = ?`}
+	// evictable orders by the evidence for an entry: both aggregates seek in
+	// memory_recalls_entry.
+	evictable = statement{"evictable memory", `SELECT m.key, length(m.value) FROM memory m
+		WHERE m.workspace = ?1 AND m.key <> ?2 AND m.pinned = 0
+		ORDER BY (SELECT count(DISTINCT r.run_id) FROM memory_recalls r WHERE r.workspace = m.workspace AND r.key = m.key),
+			(SELECT coalesce(max(r.at), 0) FROM memory_recalls r WHERE r.workspace = m.workspace AND r.key = m.key), m.created_at, m.id`}
+	memoryDraws = statement{"memory draws", `SELECT key, count(DISTINCT run_id) FROM memory_recalls WHERE workspace = ? GROUP BY key`}
+)
+
+// Remember writes a note in the name of a run, evicts what the limits no longer
+// hold, and looks for a note that says nearly the same, in one transaction. The
+// first write of a key by a run keeps what was there, so that a rewind can put
+// it back. A value that is too long is cut, with a visible mark.
+func (s *Store) Remember(ctx context.Context, d *Drive, e MemoryEntry, lim MemoryLimits) (Remembered, error) {
+	if err := memoryKey("remember", e.Workspace, e.Key); err != nil {
+		return Remembered{}, err
+	}
+	if e.Value == "" {
+		return Remembered{}, invalid("remember", "the value of %q is empty", e.Key)
+	}
+	lim = lim.withDefaults()
+	e.Value = cutValue(e.Value, lim.EntryChars)
+	if e.Kind == "" {
+		e.Kind = MemoryFact
+	}
+	var out Remembered
+	err := d.writeAhead(ctx, "remember", func(t *txn) (err error) {
+		out, err = remember(t, d.RunID, e, lim)
+		return err
+	})
+	return out, err
+}
+
+func remember(t *txn, run trace.RunID, e MemoryEntry, lim MemoryLimits) (Remembered, error) {
+	old, err := memoryEntry(&t.query, e.Workspace, e.Key)
+	if err != nil {
+		return Remembered{}, err
+	}
+	if old != nil && old.Pinned {
+		return Remembered{Refused: true}, nil
+	}
+	out := Remembered{Chars: utf8.RuneCountInString(e.Value)}
+	all, err := list(&t.query, listMemory, []any{e.Workspace}, scanMemory)
+	if err != nil {
+		return out, err
+	}
+	out.Similar = mostSimilar(all, e)
+	if err := keepEntry(t, run, e.Step, e.Workspace, e.Key, old); err != nil {
+		return out, err
+	}
+	if _, err := t.exec(upsertMemory, e.Workspace, e.Key, e.Value, string(e.Kind), run, e.Step, t.now); err != nil {
+		return out, err
+	}
+	out.Evicted, err = evict(t, run, e, lim)
+	return out, err
+}
+
+// keepEntry takes the restore point of a key, once for each run.
+func keepEntry(t *txn, run trace.RunID, step int, workspace, key string, old *MemoryEntry) error {
+	state, value, kind := KeptAbsent, any(nil), any(nil)
+	if old != nil {
+		state, value, kind = KeptText, old.Value, string(old.Kind)
+	}
+	_, err := t.exec(keepMemory, run, workspace, key, step, string(state), value, kind, t.now)
+	return err
+}
+
+// evict removes what the limits no longer hold, the least recalled first, and
+// never what was just written.
+func evict(t *txn, run trace.RunID, e MemoryEntry, lim MemoryLimits) ([]string, error) {
+	var entries, chars int64
+	if err := t.row(sizeOfMemory, []any{e.Workspace}, &entries, &chars); err != nil {
+		return nil, err
+	}
+	if entries <= lim.Entries && chars <= lim.Chars {
+		return nil, nil
+	}
+	type candidate struct {
+		key   string
+		chars int64
+	}
+	order, err := list(&t.query, evictable, []any{e.Workspace, e.Key}, func(r scanner) (c candidate, err error) { return c, r.Scan(&c.key, &c.chars) })
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	for _, c := range order {
+		if entries <= lim.Entries && chars <= lim.Chars {
+			break
+		}
+		old, err := memoryEntry(&t.query, e.Workspace, c.key)
+		if err != nil {
+			return nil, err
+		}
+		if err := keepEntry(t, run, e.Step, e.Workspace, c.key, old); err != nil {
+			return nil, err
+		}
+		if _, err := t.exec(deleteMemory, e.Workspace, c.key); err != nil {
+			return nil, err
+		}
+		entries--
+		chars -= c.chars
+		gone = append(gone, c.key)
+	}
+	return gone, nil
+}
+
+// Forget removes a note in the name of a run, and the evidence for it, so that
+// what was found wrong does not come back.
+func (s *Store) Forget(ctx context.Context, d *Drive, step int, workspace, key string) (Forgotten, error) {
+	out := ForgotAbsent
+	err := d.writeAhead(ctx, "forget", func(t *txn) error {
+		out = ForgotAbsent
+		old, err := memoryEntry(&t.query, workspace, key)
+		if err != nil || old == nil {
+			return err
+		}
+		if old.Pinned {
+			out = ForgotPinned
+			return nil
+		}
+		if err := keepEntry(t, d.RunID, step, workspace, key, old); err != nil {
+			return err
+		}
+		if _, err := t.exec(deleteRecalls, workspace, key); err != nil {
+			return err
+		}
+		_, err = t.exec(deleteMemory, workspace, key)
+		out = ForgotRemoved
+		return err
+	})
+	return out, err
+}
+
+// MemoryPut writes a note as an operator: over a pin, without a limit and
+// without a restore point.
+func (s *Store) MemoryPut(ctx context.Context, e MemoryEntry) error {
+	if err := memoryKey("put memory", e.Workspace, e.Key); err != nil {
+		return err
+	}
+	if e.Kind == "" {
+		e.Kind = MemoryFact
+	}
+	return s.write(ctx, "put memory", func(t *txn) error {
+		if _, err := t.exec(upsertMemory, e.Workspace, e.Key, noteText(e.Value), string(e.Kind), e.RunID, e.Step, t.now); err != nil {
+			return err
+		}
+		if !e.Pinned {
+			return nil
+		}
+		_, err := t.exec(pinMemory, 1, e.Workspace, e.Key)
+		return err
+	})
+}
+
+// MemoryGet reads one note, or nil.
+func (s *Store) MemoryGet(ctx context.Context, workspace, key string) (e *MemoryEntry, err error) {
+	err = s.read(ctx, "read memory", func(q *query) (err error) {
+		e, err = memoryEntry(q, workspace, key)
+		return err
+	})
+	return e, err
+}
+
+// MemoryList lists a workspace's notes, the oldest first, those of one
+// millisecond by key.
+func (s *Store) MemoryList(ctx context.Context, workspace string) (es []MemoryEntry, err error) {
+	err = s.read(ctx, "list memory", func(q *query) (err error) {
+		es, err = list(q, listMemory, []any{workspace}, scanMemory)
+		return err
+	})
+	return es, err
+}
+
+// MemoryPin pins or unpins a note and reports whether there is one.
+func (s *Store) MemoryPin(ctx context.Context, workspace, key string, pinned bool) (bool, error) {
+	n, err := s.changeMemory(ctx, "pin memory", pinMemory, boolInt(pinned), workspace, key)
+	return n == 1, err
+}
+
+// MemoryDelete removes a note, pinned or not, and reports whether there was one.
+func (s *Store) MemoryDelete(ctx context.Context, workspace, key string) (bool, error) {
+	n, err := s.changeMemory(ctx, "delete memory", deleteMemory, workspace, key)
+	return n == 1, err
+}
+
+// MemoryClear removes every note of a workspace, pinned or not, and returns how
+// many there were.
+func (s *Store) MemoryClear(ctx context.Context, workspace string) (int64, error) {
+	return s.changeMemory(ctx, "clear memory", clearMemory, workspace)
+}
+
+func (s *Store) changeMemory(ctx context.Context, op string, st statement, args ...any) (n int64, err error) {
+	err = s.write(ctx, op, func(t *txn) (err error) {
+		n, err = t.exec(st, args...)
+		return err
+	})
+	return n, err
+}
+
+// MemoryDraws counts, for each key of a workspace, the distinct runs whose
+// prompts carried the note.
+func (s *Store) MemoryDraws(ctx context.Context, workspace string) (map[string]int, error) {
+	out := map[string]int{}
+	err := s.read(ctx, "memory draws", func(q *query) error {
+		return q.each(memoryDraws, []any{workspace}, func(r scanner) error {
+			var key string
+			var n int
+			if err := r.Scan(&key, &n); err != nil {
+				return err
+			}
+			out[key] = n
+			return nil
+		})
+	})
+	return out, err
+}
+
+func memoryEntry(q *query, workspace, key string) (*MemoryEntry, error) {
+	es, err := list(q, readMemory, []any{workspace, key}, scanMemory)
+	if err != nil || len(es) == 0 {
+		return nil, err
+	}
+	return &es[0], nil
+}
+
+func scanMemory(r scanner) (e MemoryEntry, err error) {
+	var at int64
+	err = r.Scan(&e.Workspace, &e.Key, &e.Value, &e.Kind, &e.Pinned, &e.RunID, &e.Step, &at)
+	if e.Kind != MemoryDecision {
+		e.Kind = MemoryFact
+	}
+	e.CreatedAt = timeOf(at)
+	return e, err
+}
+
+// memoryKey refuses a key that could not be printed as one line of a list.
+func memoryKey(op, workspace, key string) error {
+	if err := identifier(op, "workspace", workspace); err != nil {
+		return err
+	}
+	if err := identifier(op, "key", key); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(key); n > MemoryMaxKeyChars {
+		return invalid(op, "the key has %d characters and may have %d", n, MemoryMaxKeyChars)
+	}
+	if strings.ContainsFunc(key, unicode.IsControl) {
+		return invalid(op, "the key %q holds a line break or another control character", key)
+	}
+	return nil
+}
+
+// noteText is a value as it is stored. A NUL would end it in every sum of lengths.
+func noteText(v string) string { return strings.ReplaceAll(cleanText(v), "\x00", "\uFFFD") }
+
+// cutValue brings a value under its cap, ending it visibly; a cap below the mark
+// leaves the mark alone.
+func cutValue(v string, limit int64) string {
+	v = noteText(v)
+	if limit >= math.MaxInt32 || int64(utf8.RuneCountInString(v)) <= limit {
+		return v
+	}
+	keep := max(0, limit-int64(utf8.RuneCountInString(memoryCut)))
+	return firstRunes(v, int(keep)) + memoryCut
+}
+
+// mostSimilar finds the other entry that shares most words with e; the earlier
+// one of two that share as many.
+func mostSimilar(all []MemoryEntry, e MemoryEntry) *MemoryEntry {
+	words := wordsOf(e.Value)
+	best, most := -1, 0
+	for i, o := range all {
+		if o.Key == e.Key {
+			continue
+		}
+		other := wordsOf(o.Value)
+		shared := 0
+		for w := range words {
+			if other[w] {
+				shared++
+			}
+		}
+		union := len(words) + len(other) - shared
+		if union > 0 && shared*similarShared >= union*similarOf && shared > most {
+			best, most = i, shared
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	return &all[best]
+}
+
+func wordsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
+		if utf8.RuneCountInString(w) >= similarWordChars {
+			out[strings.ToLower(w)] = true
+		}
+	}
+	return out
+}
+
+// MemorySimilar finds an entry of the workspace under another key that says
+// nearly the same as value, or nil.
+func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (*MemoryEntry, error) {
+	all, err := s.MemoryList(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return mostSimilar(all, MemoryEntry{Workspace: workspace, Key: key, Value: value}), nil
+}
