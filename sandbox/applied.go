@@ -120,7 +120,7 @@ func (a Applied) String() string {
 		parts = append(parts, "unix sockets of other programs can be reached")
 	}
 	if a.Environ && a.Rung != RungNone {
-		parts = append(parts, "the environment of this program can be read through /proc")
+		parts = append(parts, "the environment that this program was started with can be read by commands")
 	}
 	if len(a.Scrubbed) > 0 {
 		parts = append(parts, "provider credentials are not in the environment")

@@ -18,6 +18,11 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 	a.Reads = len(s.denied) == 0
 	a.LocalSockets, a.Environ = true, true
 	a.Caps, a.Uncapped = s.caps(ch.rung)
+	if ch.rung == RungBubblewrap {
+		a.Seccomp = s.host.Seccomp.Works
+		a.Environ = false
+		a.Reads = true
+	}
 	if ch.rung == RungNamespaces {
 		a.ABI = min(s.host.LandlockABI, newestABI)
 		a.Seccomp = s.host.Seccomp.Works

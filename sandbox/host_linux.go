@@ -8,5 +8,6 @@ func probeHost(h *Host) {
 	h.Seccomp = works(probeSeccomp())
 	stop, group := probeStop(h)
 	h.Stop, h.Cgroup = works(stop), works(group)
+	h.Bubblewrap = works(probeBubblewrap(h))
 	h.Namespaces = works(probeNamespaces(h))
 }

@@ -19,8 +19,11 @@ func launch(s *spec, a *Applied) (*child, error) {
 	apparatus := func(op string, err error) error {
 		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
 	}
-	if s.rung == RungNamespaces {
+	switch s.rung {
+	case RungNamespaces:
 		return launchNamespaces(s, a)
+	case RungBubblewrap:
+		return launchBubblewrap(s, a)
 	}
 	r, err := newRestriction(s)
 	if err != nil {

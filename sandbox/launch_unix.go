@@ -12,7 +12,18 @@ import (
 // launch starts s in a session of its own. These systems have no signal for the
 // death of a parent, so a command outlives a host process that is killed.
 func launch(s *spec, a *Applied) (*child, error) {
-	proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
+	path, argv := s.path, s.argv
+	if s.rung == RungSeatbelt {
+		if err := unix.Access(s.path, unix.X_OK); err != nil {
+			// The tool would report it as an exit code of the command's own.
+			return nil, startError(s, &os.PathError{Op: "exec", Path: s.path, Err: err})
+		}
+		path, argv = sandboxExec, seatbeltArgv(s, func(p string) bool {
+			fi, err := os.Stat(p)
+			return err == nil && fi.IsDir()
+		})
+	}
+	proc, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Dir:   s.dir,
 		Env:   s.env,
 		Files: onlyThese(s.files),

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -456,16 +455,4 @@ func probeNamespaces(h *Host) error {
 		return errors.New("a write that should be refused was not")
 	}
 	return nil
-}
-
-// protected are the paths inside the writable directories that stay read-only.
-func (s *spec) protected() []string {
-	var out []string
-	for _, p := range s.profile.Protect {
-		if real, err := filepath.EvalSymlinks(p); err == nil && slices.ContainsFunc(s.roots, func(r string) bool { return beneath(real, r) }) {
-			out = append(out, real)
-		}
-	}
-	slices.SortFunc(out, strings.Compare)
-	return slices.Compact(out)
 }

@@ -99,11 +99,17 @@ func linuxCandidates(h Host, d demand, shim Shim) []choice {
 		{RungBubblewrap, h.Bubblewrap},
 		{RungNamespaces, namespaces},
 	}
-	if d.maskReads && namespaces.Works || shim == ShimRequired {
+	switch {
+	case shim == ShimRequired, d.maskReads && namespaces.Works:
 		// Mounts hide a path from everybody for as long as the command runs.
 		// Landlock can only leave it out of what it grants, and with it all that
 		// is made beside it meanwhile.
 		steps = []step{steps[2], steps[0], steps[1]}
+	case d.maskReads && h.Bubblewrap.Works && !d.proxied:
+		steps = []step{steps[1], steps[0], steps[2]}
+	case d.proxied && namespaces.Works:
+		// Bubblewrap has no way for the proxy into its network.
+		steps = []step{steps[0], steps[2], steps[1]}
 	}
 	return ladder(steps)
 }

@@ -81,6 +81,8 @@ func TestLinuxLadder(t *testing.T) {
 							switch {
 							case abi >= 4 && seccomp, abi >= 1 && name == "open":
 								want = RungLandlock
+							case ns && name == "proxied":
+								want = RungNamespaces
 							case bwrap:
 								want = RungBubblewrap
 							case ns:
@@ -97,7 +99,11 @@ func TestLinuxLadder(t *testing.T) {
 									t.Errorf("%s is no rung of Linux", c.rung)
 								}
 							}
-							for i, r := range []Rung{RungLandlock, RungBubblewrap, RungNamespaces} {
+							order := []Rung{RungLandlock, RungBubblewrap, RungNamespaces}
+							if ns && name == "proxied" {
+								order = []Rung{RungLandlock, RungNamespaces, RungBubblewrap}
+							}
+							for i, r := range order {
 								if got[0].rung == r {
 									break
 								}
@@ -124,6 +130,8 @@ func TestOtherLadders(t *testing.T) {
 		{"full access is no rung", linuxHost(7, true, true, true), Profile{Mode: FullAccess}, []Rung{RungNone}},
 		{"the floor by request", linuxHost(7, true, true, true), Profile{ForceFloor: true}, []Rung{RungFloor}},
 		{"denied reads go to the rung that hides them by mounts", linuxHost(7, true, true, true), Profile{Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungNamespaces, RungLandlock, RungBubblewrap, RungFloor}},
+		{"or else to bubblewrap", linuxHost(7, true, true, false), Profile{Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungBubblewrap, RungLandlock, RungFloor}},
+		{"but not when that would open the network", linuxHost(7, true, true, false), Profile{Reads: Reads{Deny: []string{"/x"}}, Egress: Egress{Proxy: addr("127.0.0.1:1")}}, []Rung{RungLandlock, RungBubblewrap, RungFloor}},
 		{"and to Landlock where there is none", linuxHost(7, true, false, false), Profile{Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungLandlock, RungFloor}},
 		{"denied reads with the helper turned off", linuxHost(7, true, false, true), Profile{Shim: ShimOff, Reads: Reads{Deny: []string{"/x"}}}, []Rung{RungLandlock, RungFloor}},
 		{"the helper required", linuxHost(7, true, true, true), Profile{Shim: ShimRequired}, []Rung{RungNamespaces, RungLandlock, RungBubblewrap, RungFloor}},

@@ -58,6 +58,11 @@ func Start(ctx context.Context, c Cmd, p Profile) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(ctx, host, c, p)
+}
+
+// start is Start on a host that is given: tests give one that can do less.
+func start(ctx context.Context, host Host, c Cmd, p Profile) (*Process, error) {
 	s, applied, err := prepare(host, c, p)
 	if err != nil {
 		return nil, err
@@ -269,6 +274,18 @@ func existing(paths []string) []string {
 		}
 	}
 	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// protected are the paths inside the writable directories that stay read-only.
+func (s *spec) protected() []string {
+	var out []string
+	for _, p := range s.profile.Protect {
+		if real, err := filepath.EvalSymlinks(p); err == nil && slices.ContainsFunc(s.roots, func(r string) bool { return beneath(real, r) }) {
+			out = append(out, real)
+		}
+	}
+	slices.SortFunc(out, strings.Compare)
 	return slices.Compact(out)
 }
 
