@@ -157,3 +157,20 @@ func wantLacks(t *testing.T, got string, unwanted ...string) {
 		}
 	}
 }
+
+// journal keeps the names of the tools that wrote.
+type journal struct {
+	points int
+	tools  []string
+	refuse error
+}
+
+func (j *journal) Before(context.Context, workspace.RestorePoint) error {
+	j.points++
+	return j.refuse
+}
+
+func (j *journal) Wrote(_ context.Context, e workspace.Edit) error {
+	j.tools = append(j.tools, e.Tool)
+	return nil
+}
