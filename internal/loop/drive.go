@@ -36,6 +36,10 @@ type Host struct {
 	Clock    func() time.Time
 }
 
+	Inbox   Inbox // nil: nobody steers
+	Stream  *bool // nil: a turn streams when somebody watches
+	FoldNow bool  // fold before the first request, full or not
+
 // Turn is what a session adds to a run.
 type Turn struct {
 	Session trace.SessionID
@@ -78,6 +82,7 @@ type drive struct {
 	spent         int64
 	entryCap      int
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
+	foldNow       bool
 	stall         *stall
 	media         []provider.Media
 	told          string // the last verdict of the gate that the model was told
@@ -159,7 +164,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 	d := &drive{
 		host: h, log: h.Log, store: h.Store, contract: c, base: h.Policy, policy: h.Policy, workspace: ws.WithJournal(nil),
 		watch: trace.NewWatch(h.Observer, h.Log), turns: map[int]trace.AssistantTurn{}, stall: newStall(c.Stall),
-		ledger: prompt.NewLog(nil, nil), granted: map[string]bool{},
+		ledger: prompt.NewLog(nil, nil), granted: map[string]bool{}, foldNow: h.FoldNow,
 	}
 	if err := d.prepareCommands(ctx); err != nil {
 		d.close()
@@ -253,7 +258,12 @@ func (d *drive) emit(step int, f trace.Fact) {
 }
 
 // streams reports whether answers are passed on as they come.
-func (d *drive) streams() bool { return d.classes && d.watch.Watched() }
+func (d *drive) streams() bool {
+	if d.host.Stream != nil {
+		return d.classes && *d.host.Stream
+	}
+	return d.classes && d.watch.Watched()
+}
 
 // setPolicy puts the remembered rules on top of the caller's policy, for
 // everything that asks it.
@@ -274,11 +284,16 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 	}
 	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
 	out, err := d.prologue(ctx)
+	ctx, heedless := d.heed(ctx)
+	defer heedless()
 	for err == nil && out == nil {
 		out, err = d.step(ctx, d.last+1)
 	}
 	return d.conclude(ctx, out, err)
 }
+	if err != nil && out == nil {
+		err = endedBy(ctx, err)
+	}
 
 // prologue is what comes before the first completion of a drive. An outcome
 // means that the run ended here.
@@ -316,11 +331,16 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 			return nil, err
 		}
 	}
-	if err := d.act(ctx, st); err != nil {
+	if st.stopped, err = d.stopsHere(ctx, st); err != nil {
 		return nil, err
 	}
 	d.settle(st)
 	out = d.outcome(st)
+	if !st.stopped {
+		if err := d.act(ctx, st); err != nil {
+			return nil, err
+		}
+	}
 	if err := d.commit(ctx, st, out); err != nil || out != nil {
 		return out, err
 	}
@@ -489,6 +509,8 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	case err == nil || out != nil && headConflict(err):
 	case errors.Is(err, errTimeBudget):
 		out, err = d.finish(ctx, trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: d.last})
+	case errors.Is(err, errInterrupted):
+		out, err = d.stopped(ctx)
 	case errors.As(err, &esc):
 		cause := esc.err
 		if out, err = d.finish(ctx, trace.Outcome{Kind: esc.outcome(), Steps: d.last}); err == nil {

@@ -17,13 +17,21 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if d.watch.Cancelled() {
 		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
 	}
-	if d.contract.Budget.TimeExceeded(d.elapsed()) {
-		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
-	}
 	remaining, limited := d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0
 	st.room = d.contextBudget().Effective(remaining, limited)
 	d.entryCap = prompt.EntryCap(st.room)
-	if _, err := d.fold(ctx, st, false); err != nil {
+	switch interrupted, err := d.steer(ctx, st); {
+	case err != nil:
+		return nil, nil, err
+	case interrupted:
+		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
+	}
+	if d.contract.Budget.TimeExceeded(d.elapsed()) {
+		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
+	}
+	forced := d.foldNow
+	d.foldNow = false
+	if _, err := d.fold(ctx, st, forced); err != nil {
 		return nil, nil, d.gaveUp(st, err)
 	}
 	req, err := d.compose(ctx, st)

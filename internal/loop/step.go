@@ -30,6 +30,7 @@ type step struct {
 	pausedBy  *call          // the call that waits; its result comes with the decision
 	committed bool
 }
+	stopped   bool           // the operator ended the turn before a tool of it ran
 
 // observations are what the step adds to the ledger, in order: one for each
 // call that has a result, then what the loop has to say.
