@@ -34,6 +34,7 @@ type PendingApproval struct {
 	Content   string // what an approver sees of a write
 	Rule      string // that asked; empty for a default
 	Layer     string
+	Bound     json.RawMessage // what the approval is about: the contents of files, by digest
 
 	// The decision.
 	Verdict     ApprovalVerdict
@@ -58,12 +59,12 @@ type ApprovalDecision struct {
 
 const approvalColumns = `id, run_id, step, call_index, coalesce(call_id, ''), tool, arguments, act, target, coalesce(content, ''),
 	coalesce(rule, ''), coalesce(layer, ''), coalesce(resolved, ''), coalesce(resolved_by, ''), coalesce(reason, ''),
-	modified, remember, asked_at, resolved_at, performed_at`
+	modified, remember, bound, asked_at, resolved_at, performed_at`
 
 var (
 	insertApproval = statement{"insert approval", `INSERT INTO pending_approvals
-		(run_id, step, call_index, call_id, tool, arguments, act, target, content, rule, layer, asked_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
+		(run_id, step, call_index, call_id, tool, arguments, act, target, content, rule, layer, bound, asked_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
 	// decideApproval changes nothing when somebody was first.
 	decideApproval = statement{"decide approval", `UPDATE pending_approvals
 		SET resolved = ?, resolved_by = ?, reason = ?, modified = ?, remember = ?, resolved_at = ? WHERE id = ? AND resolved IS NULL`}
@@ -81,7 +82,7 @@ func (s *Store) PutPending(ctx context.Context, d *Drive, p PendingApproval) (tr
 	var id int64
 	err := d.writeAhead(ctx, "put approval", func(t *txn) (err error) {
 		id, err = t.insert(insertApproval, d.RunID, p.Step, p.CallIndex, null(p.CallID), cleanText(p.Tool), rawJSON(p.Arguments),
-			cleanText(p.Act), cleanText(p.Target), null(p.Content), null(p.Rule), null(p.Layer), t.now)
+			cleanText(p.Act), cleanText(p.Target), null(p.Content), null(p.Rule), null(p.Layer), rawJSON(p.Bound), t.now)
 		return err
 	})
 	return trace.RequestID(id), err
@@ -167,15 +168,15 @@ func (s *Store) MarkPerformed(ctx context.Context, d *Drive, id trace.RequestID,
 }
 
 func scanApproval(r scanner) (p PendingApproval, err error) {
-	var args, modified, remember []byte
+	var args, modified, remember, bound []byte
 	var asked int64
 	var decided, performed *int64
 	err = r.Scan(&p.ID, &p.RunID, &p.Step, &p.CallIndex, &p.CallID, &p.Tool, &args, &p.Act, &p.Target, &p.Content,
-		&p.Rule, &p.Layer, &p.Verdict, &p.DecidedBy, &p.Reason, &modified, &remember, &asked, &decided, &performed)
+		&p.Rule, &p.Layer, &p.Verdict, &p.DecidedBy, &p.Reason, &modified, &remember, &bound, &asked, &decided, &performed)
 	if p.Verdict != Undecided && p.Verdict != Approve {
 		p.Verdict = Deny
 	}
-	p.Arguments, p.Modified, p.Remember = args, modified, remember
+	p.Arguments, p.Modified, p.Remember, p.Bound = args, modified, remember, bound
 	p.AskedAt, p.DecidedAt, p.PerformedAt = timeOf(asked), timeOrZero(decided), timeOrZero(performed)
 	return p, err
 }

@@ -54,12 +54,15 @@ CREATE TABLE runs (
     last_step     INTEGER NOT NULL DEFAULT 0,
     spent_tokens  INTEGER NOT NULL DEFAULT 0,
     next_handle   INTEGER NOT NULL DEFAULT 1,
+    forked_run_id INTEGER REFERENCES runs (id) ON DELETE SET NULL,
+    forked_step   INTEGER,
     archived_at   INTEGER
 ) STRICT;
 CREATE INDEX runs_parent ON runs (parent_run_id);
 CREATE INDEX runs_root ON runs (root_run_id, id);
 CREATE INDEX runs_open ON runs (status) WHERE status IN ('running', 'paused');
 CREATE INDEX runs_started ON runs (started_at);
+CREATE INDEX runs_forked ON runs (forked_run_id) WHERE forked_run_id IS NOT NULL;
 
 CREATE TABLE drives (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -320,6 +323,7 @@ CREATE TABLE pending_approvals (
     reason       TEXT,
     modified     TEXT,
     remember     TEXT,
+    bound        TEXT,
     asked_at     INTEGER NOT NULL,
     resolved_at  INTEGER,
     performed_at INTEGER

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
@@ -34,11 +35,11 @@ type Host struct {
 	Observer trace.Observer
 	Log      *slog.Logger
 	Clock    func() time.Time
-}
 
 	Inbox   Inbox // nil: nobody steers
 	Stream  *bool // nil: a turn streams when somebody watches
 	FoldNow bool  // fold before the first request, full or not
+}
 
 // Turn is what a session adds to a run.
 type Turn struct {
@@ -81,8 +82,8 @@ type drive struct {
 	last          int // the last committed step
 	spent         int64
 	entryCap      int
-	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	foldNow       bool
+	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media
 	told          string // the last verdict of the gate that the model was told
@@ -97,6 +98,7 @@ type drive struct {
 	due           []store.PendingApproval // approved, and not yet carried out
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash
+	announced     atomic.Int64            // changes that this drive has announced
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.
@@ -282,18 +284,18 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
 		defer cancel()
 	}
-	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
-	out, err := d.prologue(ctx)
 	ctx, heedless := d.heed(ctx)
 	defer heedless()
+	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
+	out, err := d.prologue(ctx)
 	for err == nil && out == nil {
 		out, err = d.step(ctx, d.last+1)
 	}
-	return d.conclude(ctx, out, err)
-}
 	if err != nil && out == nil {
 		err = endedBy(ctx, err)
 	}
+	return d.conclude(ctx, out, err)
+}
 
 // prologue is what comes before the first completion of a drive. An outcome
 // means that the run ended here.
@@ -334,13 +336,13 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 	if st.stopped, err = d.stopsHere(ctx, st); err != nil {
 		return nil, err
 	}
-	d.settle(st)
-	out = d.outcome(st)
 	if !st.stopped {
 		if err := d.act(ctx, st); err != nil {
 			return nil, err
 		}
 	}
+	d.settle(st)
+	out = d.outcome(st)
 	if err := d.commit(ctx, st, out); err != nil || out != nil {
 		return out, err
 	}
@@ -507,10 +509,10 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	var esc *escalation
 	switch {
 	case err == nil || out != nil && headConflict(err):
-	case errors.Is(err, errTimeBudget):
-		out, err = d.finish(ctx, trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: d.last})
 	case errors.Is(err, errInterrupted):
 		out, err = d.stopped(ctx)
+	case errors.Is(err, errTimeBudget):
+		out, err = d.finish(ctx, trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: d.last})
 	case errors.As(err, &esc):
 		cause := esc.err
 		if out, err = d.finish(ctx, trace.Outcome{Kind: esc.outcome(), Steps: d.last}); err == nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/workspace"
 )
 
@@ -22,6 +23,34 @@ type journal struct {
 	mu    sync.Mutex
 	point *workspace.RestorePoint // goes with the next intent
 	n     int                     // changes so far
+}
+
+// announced are the facts of a change as they are stored with its intent.
+type announced struct {
+	workspace.Change
+	// Call names the arguments of the call: a model that asks for something else
+	// after a crash must get that, and not what it asked for before.
+	Call string
+	// Drive and Order are when it was announced, among all changes of the run.
+	Drive trace.DriveID
+	Order int64
+}
+
+// before reports whether a was announced before b.
+func (a announced) before(b announced) bool {
+	return a.Drive < b.Drive || a.Drive == b.Drive && a.Order < b.Order
+}
+
+// factsOf reads what a change was announced with.
+func factsOf(w store.WriteIntent) (announced, error) {
+	var a announced
+	if err := json.Unmarshal(w.Facts, &a); err != nil {
+		return a, fmt.Errorf("the change of %s in step %d cannot be read: %w", w.Path, w.Step, err)
+	}
+	if w.Hunk != "" {
+		a.Hunk = &w.Hunk
+	}
+	return a, nil
 }
 
 var _ workspace.Recaller = (*journal)(nil)
@@ -43,7 +72,7 @@ func (j *journal) Intend(ctx context.Context, c workspace.Change, after string, 
 	if c.Hunk != nil {
 		hunk = *c.Hunk
 	}
-	facts := c
+	facts := announced{Change: c, Call: j.call.fingerprint(), Drive: j.d.lease.ID, Order: j.d.announced.Add(1)}
 	facts.Hunk = nil // it has a column of its own
 	raw, err := json.Marshal(facts)
 	if err != nil {
@@ -80,7 +109,9 @@ func (j *journal) Abandon(ctx context.Context, c workspace.Change) {
 func (j *journal) Wrote(context.Context, workspace.Edit) error { return nil }
 
 // Recall answers from what this call did before a crash: the next change of it,
-// if that is to the same file and the file is as it left it.
+// if the call is the same, that is to the same file, and the file is as it or a
+// later change of the step left it. A later change was announced only after this
+// one had been made.
 func (j *journal) Recall(path, now string) (workspace.Change, bool, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,19 +119,48 @@ func (j *journal) Recall(path, now string) (workspace.Change, bool, bool) {
 		return workspace.Change{}, false, false
 	}
 	p := j.past[j.n]
-	if p.Ordinal != j.n || p.Path != path || p.After != now || p.Tool != j.call.name {
+	if p.Ordinal != j.n || p.Path != path || p.Tool != j.call.name {
 		return workspace.Change{}, false, false
 	}
-	var c workspace.Change
-	if err := json.Unmarshal(p.Facts, &c); err != nil {
+	made, err := factsOf(p)
+	if err != nil {
 		j.d.log.Error("what a call did before the crash cannot be read, and it is made again", "run", j.d.runID(), "path", path, "error", err)
 		return workspace.Change{}, false, false
 	}
-	if p.Hunk != "" {
-		c.Hunk = &p.Hunk
+	if made.Call != j.call.fingerprint() || p.After != now && !j.followed(made, path, now) {
+		return workspace.Change{}, false, false
 	}
 	j.n++
-	return c, p.Known, true
+	made.Temp = ""
+	return made.Change, p.Known, true
+}
+
+// followed reports whether a change of the same file that was announced behind
+// made has left it as it is now.
+func (j *journal) followed(made announced, path, now string) bool {
+	for _, w := range j.d.writes {
+		if w.Step != j.step || w.Path != path || w.After != now {
+			continue
+		}
+		if later, err := factsOf(w); err == nil && made.before(later) {
+			return true
+		}
+	}
+	return false
+}
+
+// discardLeftovers removes the files in which changes were made ready that a
+// crash cut short.
+func (d *drive) discardLeftovers() {
+	for _, w := range d.writes {
+		facts, err := factsOf(w)
+		if err == nil && facts.Temp != "" {
+			err = d.workspace.Discard(w.Path, facts.Temp)
+		}
+		if err != nil {
+			d.log.Warn("what a change left behind that was cut short stays", "run", d.runID(), "path", w.Path, "error", err)
+		}
+	}
 }
 
 // workspaceFor is the run's workspace as one call sees it. All calls share what

@@ -35,6 +35,7 @@ type grant struct {
 type judged struct {
 	need    policy.Need
 	verdict policy.Verdict
+	bound   binding // what an approval of it is about
 }
 
 // permit decides whether a call may happen. All its needs are judged before
@@ -46,7 +47,7 @@ type judged struct {
 func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Need) (bool, error) {
 	var asks []judged
 	for _, n := range needs {
-		j := judged{n, d.judge(n)}
+		j := judged{need: n, verdict: d.judge(n)}
 		switch j.verdict.Effect {
 		case policy.Allow:
 			if j.verdict.Layer == policy.LayerRemembered {
@@ -54,7 +55,7 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 			}
 		case policy.Ask:
 			if v, ok := d.remembers(n); ok {
-				d.rec.decision(st.n, judged{n, v}, "approve", "remembered", "", 0)
+				d.rec.decision(st.n, judged{need: n, verdict: v}, "approve", "remembered", "", 0)
 				continue
 			}
 			if c.grant.covers(n) {
@@ -69,7 +70,7 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 	if len(asks) == 0 {
 		return true, nil
 	}
-	return d.ask(ctx, st, c, asks)
+	return d.ask(ctx, st, c, needs, asks)
 }
 
 // judge is the verdict on one need: paths on all their forms, by the workspace,
@@ -125,13 +126,18 @@ func (d *drive) refuse(st *step, c *call, j judged) {
 
 // ask puts one question to the approver and acts on the row that holds the
 // answer, whoever wrote it.
-func (d *drive) ask(ctx context.Context, st *step, c *call, asks []judged) (bool, error) {
+func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need, asks []judged) (bool, error) {
 	about := asks[len(asks)-1] // the last need of a call is its most specific
 	req := d.request(st, c, about)
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
+	about.bound = d.bind(needs)
+	bound, err := about.bound.marshal()
+	if err != nil {
+		return false, err
+	}
 	id, err := d.store.PutPending(ctx, d.lease, store.PendingApproval{
 		Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args,
-		Act: string(req.Act), Target: req.Target, Content: req.Content, Rule: req.Rule, Layer: req.Layer,
+		Act: string(req.Act), Target: req.Target, Content: req.Content, Rule: req.Rule, Layer: req.Layer, Bound: bound,
 	})
 	if err != nil {
 		return false, err
@@ -147,7 +153,11 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, asks []judged) (bool
 		d.rec.decision(st.n, about, "defer", "approver", "", id)
 		return false, nil
 	}
-	return d.applyDecision(st, c, asks, row, source)
+	ok, err := d.applyDecision(st, c, asks, row, source)
+	if err != nil || !ok {
+		return ok, err
+	}
+	return !d.stale(st, c, row.Act, row.Target, about.bound), nil
 }
 
 // applyDecision carries out what a decided row says of the call.
@@ -329,7 +339,7 @@ func (d *drive) applyRewrite(st *step, c *call, row store.PendingApproval) (bool
 		return false, err
 	}
 	c.args = args2
-	d.rec.decision(st.n, judged{policy.Need{Act: act, Target: row.Target}, policy.Verdict{Rule: row.Rule, Layer: row.Layer}}, "approve", "approver", target, row.ID)
+	d.rec.decision(st.n, judged{need: policy.Need{Act: act, Target: row.Target}, verdict: policy.Verdict{Rule: row.Rule, Layer: row.Layer}}, "approve", "approver", target, row.ID)
 	return true, nil
 }
 

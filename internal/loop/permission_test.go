@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -384,6 +385,57 @@ func TestADeferredCallIsPerformedOnResumeAsTheToolItWas(t *testing.T) {
 			tc.check(t, f)
 		})
 	}
+}
+
+func TestAnApprovalIsForWhatWasLookedAt(t *testing.T) {
+	script := command("sh", "deploy.sh")
+	for _, tc := range []struct {
+		name   string
+		turn   scripted.Turn
+		change func(f *fixture)
+		ran    func(f *fixture) bool
+	}{
+		{"a script that is rewritten", script, func(f *fixture) { f.write("deploy.sh", "echo other > ran.txt\n") }, func(f *fixture) bool { return f.read("ran.txt") != "" }},
+		{"a file that a person changes", write("plan.md", "the agent's\n"), func(f *fixture) { f.write("plan.md", "a person's\n") }, func(f *fixture) bool { return f.read("plan.md") == "the agent's\n" }},
+		{"a file that comes to be", write("new.md", "the agent's\n"), func(f *fixture) { f.write("new.md", "a person's\n") }, func(f *fixture) bool { return f.read("new.md") == "the agent's\n" }},
+	} {
+		for _, changed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, changed %v", tc.name, changed), func(t *testing.T) {
+				f := newFixture(t, tc.turn)
+				f.host.Policy, f.host.Approver = asking, deferring
+				f.write("deploy.sh", "echo right > ran.txt\n")
+				f.write("plan.md", "old\n")
+				res := f.must(trace.AwaitingApproval)
+				if changed {
+					tc.change(f)
+				}
+				m := f.script(scripted.Say("I see"))
+				end, err := f.resume(res.RunID, Resumption{Decision: &Decision{ID: res.Outcome.RequestID, Decision: approve.Approve()}})
+				if err != nil || end.Outcome.Kind != trace.Finished {
+					t.Fatalf("%s, %v", end.Outcome, err)
+				}
+				if got := tc.ran(f); got == changed {
+					t.Errorf("performed = %v", got)
+				}
+				if changed {
+					contains(t, "what the model is told", lastUser(m), "has changed since")
+				}
+			})
+		}
+	}
+	t.Run("also while the approver thinks", func(t *testing.T) {
+		f := newFixture(t, script, scripted.Say("I see"))
+		f.host.Policy = asking
+		f.write("deploy.sh", "echo right > ran.txt\n")
+		f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+			f.write("deploy.sh", "echo other > ran.txt\n")
+			return approve.Approve(), nil
+		})
+		f.must(trace.Finished)
+		if f.read("ran.txt") != "" {
+			t.Error("what ran is not what was approved")
+		}
+	})
 }
 
 func TestADeferredCallThatIsDeniedEndsTheRun(t *testing.T) {

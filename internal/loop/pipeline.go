@@ -13,6 +13,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -281,7 +282,16 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 		o.Kind, o.Target, o.First, o.Count, o.Digest = trace.ObsError, "", 0, 0, ""
 	}
 	c.end(decision, o)
-	c.changed, c.media = r.Changed && !r.Failed, r.Media
+	c.changed = r.Changed && !r.Failed
+	if len(r.Media) == 0 {
+		return
+	}
+	if provider.AcceptsImages(d.host.Provider) {
+		c.media = r.Media
+		return
+	}
+	// A tool must not be able to end a run whose model reads text only.
+	c.observation.Text += prompt.ImagesNotShown(len(r.Media))
 }
 
 // fail settles a call with an error that the model is told.

@@ -207,6 +207,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	// first time; that it is work is settled.
 	d.classifies, d.settled = d.classes && d.contract.Answers(), true
 	d.due, d.accounts, d.writes = left.Approved, left.Accounts, left.Writes
+	d.discardLeftovers()
 	if err := d.restoreKnowledge(ctx, stored); err != nil {
 		return err
 	}
@@ -324,7 +325,9 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
 		grant: &grant{act: policy.Act(p.Act), target: p.Target, id: p.ID},
 	}
 	st.calls = []*call{c}
-	if len(p.Modified) > 0 {
+	if d.stale(st, c, p.Act, p.Target, boundTo(p.Bound)) {
+		d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
+	} else if len(p.Modified) > 0 {
 		if _, err := d.applyRewrite(st, c, p); err != nil {
 			return err
 		}
@@ -341,7 +344,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
 		return fmt.Errorf("the approved act of request %d asks for something else again: %s", p.ID, st.pause)
 	}
 	if c.ready {
-		d.rec.decision(p.Step, judged{policy.Need{Act: policy.Act(p.Act), Target: p.Target}, policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
+		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
 			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
 		if err := d.runBatch(ctx, st, st.calls); err != nil {
 			return err

@@ -141,7 +141,7 @@ func (d *drive) authorise(ctx context.Context) (*trace.Outcome, error) {
 			if d.granted[target] {
 				continue
 			}
-			agreed, err := d.ask(ctx, st, c, []judged{j})
+			agreed, err := d.ask(ctx, st, c, nil, []judged{j})
 			if err != nil {
 				return nil, err
 			}

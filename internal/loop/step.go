@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -28,9 +30,9 @@ type step struct {
 	progress  progress
 	pause     *trace.Outcome // the step stops here and waits for a person
 	pausedBy  *call          // the call that waits; its result comes with the decision
+	stopped   bool           // the operator ended the turn before a tool of it ran
 	committed bool
 }
-	stopped   bool           // the operator ended the turn before a tool of it ran
 
 // observations are what the step adds to the ledger, in order: one for each
 // call that has a result, then what the loop has to say.
@@ -151,6 +153,12 @@ func (c *call) end(decision string, o trace.Observation) {
 // place of a success.
 func (c *call) refuse(step int, decision, text string) {
 	c.end(decision, trace.Observation{Step: step, Kind: trace.ObsError, Text: text})
+}
+
+// fingerprint names what the call asks for.
+func (c *call) fingerprint() string {
+	sum := sha256.Sum256(c.args)
+	return c.name + ":" + hex.EncodeToString(sum[:])
 }
 
 // target is what an announcement of the call names: the first of the usual

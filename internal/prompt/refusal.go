@@ -116,3 +116,16 @@ func Settled(tool, account string) string {
 func NotExecuted(tool string) string {
 	return message(fmt.Sprintf("[%s not executed] The run paused or stopped before this call.", label(tool)))
 }
+
+// ApprovedBefore answers a call whose approval was for something that is not any
+// more what it was: path names what has changed since the question was put.
+func ApprovedBefore[A ~string](act A, target, path string) string {
+	return message(fmt.Sprintf("[%s denied] %s\nIt was approved, and %s has changed since the question was put, so nothing was done. Ask for it again if it is still wanted.",
+		string(act), label(target), label(path)))
+}
+
+// ImagesNotShown follows the text of a tool that brought images to a model that
+// reads text only.
+func ImagesNotShown(n int) string {
+	return line(fmt.Sprintf("[%d %s not shown: this model reads text only]", n, plural(n, "image", "images")))
+}

@@ -1,0 +1,131 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+)
+
+// maxBound is the largest file that an approval is bound to: hashing it takes a
+// tenth of a second. A larger one is known by its size and its last change.
+const maxBound = 64 << 20
+
+// binding is what an approval is about beside its words: the program that a
+// command would start, the files that its arguments name, and what a write would
+// replace, each by its content. Keys are absolute paths; an empty value is a
+// file that is not there.
+type binding map[string]string
+
+// bind looks at what the needs of a call name, at the moment of the question.
+func (d *drive) bind(needs []policy.Need) binding {
+	b := binding{}
+	for _, n := range needs {
+		switch n.Act {
+		case policy.Write:
+			if real, err := d.workspace.Canonical(n.Target); err == nil {
+				b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), true)
+			}
+		case policy.Exec:
+			if n.Resolved != "" {
+				b.add(n.Resolved, true)
+			}
+			for _, arg := range n.Argv {
+				if real, err := d.workspace.Canonical(arg); err == nil && real != "" {
+					b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), false)
+				}
+			}
+		}
+	}
+	return b
+}
+
+// add keeps the content of the file at path. A path where nothing is, or no
+// regular file, counts only when it is wanted: most arguments name no file.
+func (b binding) add(path string, wanted bool) {
+	sum, err := contentOf(path)
+	if err == nil || wanted && errors.Is(err, fs.ErrNotExist) {
+		b[path] = sum
+	}
+}
+
+func contentOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() > maxBound {
+		return fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano()), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// changed names a file that is not any more what it was when the question was
+// put, or nothing.
+func (b binding) changed() string {
+	for path, was := range b {
+		now, err := contentOf(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			now = "unreadable"
+		}
+		if now != was {
+			return path
+		}
+	}
+	return ""
+}
+
+// marshal is the binding as it is stored with the question.
+func (b binding) marshal() (json.RawMessage, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(b)
+}
+
+// boundTo reads a stored binding. What cannot be read binds to something that
+// can never hold: an approval that nobody can check is not used.
+func boundTo(raw json.RawMessage) binding {
+	if len(raw) == 0 {
+		return nil
+	}
+	b := binding{}
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return binding{"": "unreadable"}
+	}
+	return maps.Clone(b)
+}
+
+// stale refuses a call whose approval was for something that has changed since.
+func (d *drive) stale(st *step, c *call, act, target string, b binding) bool {
+	path := b.changed()
+	if path == "" {
+		return false
+	}
+	if rel, err := filepath.Rel(d.workspace.Root(), path); err == nil && filepath.IsLocal(rel) {
+		path = filepath.ToSlash(rel)
+	}
+	c.refuse(st.n, act+" denied", prompt.ApprovedBefore(act, target, path))
+	return true
+}
