@@ -41,11 +41,11 @@ func check(e *Env) tool.Tool {
 				"It also runs by itself after a write where the policy allows it outright. It says so when the project has no such check. Findings never undo anything.",
 			Schema: schema(nil),
 		},
-		needs: func(tool.Call) ([]policy.Need, error) {
+		needs: func(c tool.Call) ([]policy.Need, error) {
 			if len(e.Toolchain.Check) == 0 {
 				return nil, nil
 			}
-			return []policy.Need{e.execNeed(e.Toolchain.Check)}, nil
+			return []policy.Need{e.execNeed(c.Workspace.Policy(), e.Toolchain.Check)}, nil
 		},
 		call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 			r, err := e.runCheck(ctx, c, e.timeout())
@@ -75,8 +75,11 @@ func (r checked) findings(head string, room int) string {
 // policy does not allow the checker outright, when there is none, and when it
 // finds nothing; it can never fail the write.
 func (e *Env) afterWrite(ctx context.Context, c tool.Call, room int) string {
-	if len(e.Toolchain.Check) == 0 || ctx.Err() != nil ||
-		c.Workspace.Policy().Check(e.execNeed(e.Toolchain.Check)).Effect != policy.Allow {
+	if len(e.Toolchain.Check) == 0 || ctx.Err() != nil {
+		return ""
+	}
+	p := c.Workspace.Policy()
+	if p.Check(e.execNeed(p, e.Toolchain.Check)).Effect != policy.Allow {
 		return ""
 	}
 	r, err := e.runCheck(ctx, c, min(afterWriteBound, e.timeout()))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +49,7 @@ func execTool(e *Env) tool.Tool {
 			if err != nil {
 				return nil, err
 			}
-			return []policy.Need{e.execNeed(argv)}, nil
+			return []policy.Need{e.execNeed(c.Workspace.Policy(), argv)}, nil
 		},
 		call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 			argv, err := argv(c)
@@ -60,14 +62,32 @@ func execTool(e *Env) tool.Tool {
 }
 
 // execNeed is the permission to start argv. The policy sees the line as it was
-// asked for and the file that the program turned out to be; where there is none,
-// the name alone decides and the call then says that it is missing.
-func (e *Env) execNeed(argv []string) policy.Need {
+// asked for and the file that the program turned out to be, behind a link too
+// where that makes the verdict stricter; where there is no file the name alone
+// decides, and the call then says that it is missing.
+func (e *Env) execNeed(p policy.Policy, argv []string) policy.Need {
 	n := policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv}
-	if file, err := e.Resolve(argv[0]); err == nil {
-		n.Resolved = file
+	file, err := e.Resolve(argv[0])
+	if err != nil {
+		return n
+	}
+	n.Resolved = file
+	if real, err := filepath.EvalSymlinks(file); err == nil && real != file {
+		behind := n
+		behind.Resolved = real
+		if strictness(p.Check(behind).Effect) > strictness(p.Check(n).Effect) {
+			return behind
+		}
 	}
 	return n
+}
+
+// strictness orders effects; one that is not known counts as deny.
+func strictness(e policy.Effect) int {
+	if i := slices.Index(policy.Effects(), e); i >= 0 {
+		return i
+	}
+	return len(policy.Effects())
 }
 
 func checkArgv(argv []string) error {
