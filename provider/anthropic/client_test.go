@@ -269,7 +269,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"cut in the text", testkit.AnthropicEvents(start, text), provider.Malformed, true},
 		{"cut behind a call that looks whole", testkit.AnthropicEvents(start, call, args), provider.Malformed, true},
 		{"nothing", testkit.Reply{}, provider.Malformed, false},
-		{"overloaded in the middle", testkit.AnthropicEvents(start, text, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), provider.Server, true},
+		{"overloaded in the middle", testkit.AnthropicEvents(start, text, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`), provider.Server, true},
 		{"refused in the stream", testkit.AnthropicEvents(`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}`), provider.ContextOverflow, false},
 		{"an error in one document", testkit.Document(`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`), provider.RateLimited, false},
 		{"thinking alone", testkit.AnthropicEvents(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"x"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
@@ -286,6 +286,18 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 				t.Errorf("usage in the error = %v, want it: %v", e.Usage, tc.usage)
 			}
 		})
+	}
+}
+
+func TestCutAtEveryEvent(t *testing.T) {
+	whole := testkit.AnthropicThinkingCall("m", "thought", "sig", "toolu_1", "look", `{"n":1}`)
+	for n := range len(whole.Chunks) + 1 {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: whole.Chunks[:n]})
+		_, _, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u"})
+		ended := n >= len(whole.Chunks)-1 // the stop reason is there
+		if ended != (err == nil) || err != nil && !errors.Is(err, provider.Malformed) {
+			t.Errorf("cut behind %d of %d events: %v, want success: %v", n, len(whole.Chunks), err, ended)
+		}
 	}
 }
 

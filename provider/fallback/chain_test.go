@@ -77,6 +77,14 @@ func TestWhoIsAsked(t *testing.T) {
 			t.Errorf("error = %v, second asked %d times", err, len(b.Requests()))
 		}
 	})
+	t.Run("what the second cannot carry is said", func(t *testing.T) {
+		b := always("b", scripted.Fail(&provider.ConfigError{Provider: "b", Message: "no web access here"}))
+		_, err := chain(t, always("a", scripted.FailKind(provider.Server, "down")), b).Complete(context.Background(), ask(), provider.Sink{})
+		var ce *provider.ConfigError
+		if !errors.As(err, &ce) || ce.Provider != "b" {
+			t.Errorf("error = %v, want the second one's ConfigError", err)
+		}
+	})
 	t.Run("a cancellation stays", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		b := always("b", scripted.Say("never"))

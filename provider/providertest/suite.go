@@ -87,8 +87,8 @@ func request() *provider.Request {
 
 func (s Suite) identity(t *testing.T) {
 	p := s.Text(t)
-	if p.Name() == "" || p.Name() != p.Name() {
-		t.Errorf("name = %q, want a stable one", p.Name())
+	if first, second := p.Name(), p.Name(); first == "" || first != second {
+		t.Errorf("name = %q and then %q, want a stable one", first, second)
 	}
 	first := p.Endpoints()
 	for _, e := range first {

@@ -148,6 +148,7 @@ func TestFragmentsFindTheirCall(t *testing.T) {
 		}, three[:1]},
 		{"no text of arguments at all", []string{frag(`{"index":0,"id":"x","function":{"name":"look","arguments":""}}`)}, []string{"look{}"}},
 		{"numbers keep their digits", []string{frag(`{"index":0,"id":"x","function":{"name":"n","arguments":"{\"i\": 9007199254740993, \"e\":1.50e+3}"}}`)}, []string{`n{"i":9007199254740993,"e":1.50e+3}`}},
+		{"a whole character in escapes", []string{frag(`{"index":0,"id":"x","function":{"name":"n","arguments":"{\"a\":\"\\ud83d\\ude42 \\\\ud83d\"}"}}`)}, []string{`n{"a":"\ud83d\ude42 \\ud83d"}`}},
 		{"a brace inside a text", []string{
 			frag(`{"index":0,"id":"x","function":{"name":"n","arguments":"{\"a\":\"}\""}}`), frag(`{"index":0,"function":{"arguments":",\"b\":\"\\\\\\\"{\"}"}}`),
 		}, []string{`n{"a":"}","b":"\\\"{"}`}},
@@ -240,6 +241,9 @@ func TestArgumentsThatAreNoObject(t *testing.T) {
 		{"a text", `"x"`, "not an object"},
 		{"deep nesting", strings.Repeat("[", 10<<10), "not valid JSON"},
 		{"two objects", `{}{}`, "not valid JSON"},
+		{"half a character", `{"a":"\ud83d"}`, "half a character"},
+		{"the other half", `{"a":"x\\\ude42 "}`, "half a character"},
+		{"two first halves", `{"a":"\ud83d\ud83d"}`, "half a character"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			text, _ := json.Marshal(tc.args)

@@ -191,7 +191,7 @@ func (c *Client) read(ctx, own context.Context, cancel context.CancelCauseFunc, 
 		if err != nil {
 			return err
 		}
-		return c.Named(h.Document(b))
+		return c.identified(h.Document(b), resp)
 	}
 	events := sse.NewReader(buffered, c.Limits)
 	for {
@@ -204,7 +204,7 @@ func (c *Client) read(ctx, own context.Context, cancel context.CancelCauseFunc, 
 		}
 		stop, err := h.Event(e)
 		if err != nil {
-			return c.Named(err)
+			return c.identified(err, resp)
 		}
 		if stop {
 			drain(buffered, cancel)
@@ -389,6 +389,17 @@ func (c *Client) failed(ctx, own context.Context, resp *http.Response) error {
 	}
 	e.Message, e.Kind = text, wire.StatusKind(resp.StatusCode, text)
 	return c.Named(e)
+}
+
+// identified is Named for a failure inside of a success, whose id may stand in
+// the head of the answer only.
+func (c *Client) identified(err error, resp *http.Response) error {
+	if e, ok := err.(*provider.Error); ok && e.RequestID == "" {
+		n := *e
+		n.RequestID = requestID(resp.Header)
+		err = &n
+	}
+	return c.Named(err)
 }
 
 func requestID(h http.Header) string {

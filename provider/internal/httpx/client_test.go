@@ -97,6 +97,15 @@ func TestFailedStatus(t *testing.T) {
 	}
 }
 
+func TestAFailureInsideASuccessHasTheIDOfItsHead(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Reply{Header: http.Header{"Request-Id": {"req_7"}}, Chunks: []testkit.Chunk{{Data: "data: 1\n\n"}}})
+	c := &httpx.Client{Name: "test", Transport: v.Transport()}
+	err := c.Post(context.Background(), v.URL, nil, nil, httpx.Handlers{Event: func(sse.Event) (bool, error) { return false, &provider.Error{Kind: provider.Server} }})
+	if e, ok := provider.AsError(err); !ok || e.RequestID != "req_7" || e.Provider != "test" {
+		t.Errorf("error = %+v", err)
+	}
+}
+
 func TestRedirectsReachNobody(t *testing.T) {
 	for _, status := range []int{301, 302, 307, 308} {
 		other := testkit.NewVendor(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // shownArguments bounds how much of unusable arguments an error quotes: enough
@@ -29,6 +30,9 @@ func Arguments(raw string) (args json.RawMessage, problem string) {
 	if b.Bytes()[0] != '{' {
 		return json.RawMessage("{}"), "the arguments are valid JSON but not an object: " + Excerpt(trimmed)
 	}
+	if at := loneSurrogate(b.Bytes()); at >= 0 {
+		return json.RawMessage("{}"), fmt.Sprintf("the arguments hold half a character, an escape without its pair, at byte %d: %s", at, Excerpt(trimmed))
+	}
 	return b.Bytes(), ""
 }
 
@@ -47,4 +51,38 @@ func Excerpt(s string) string {
 		s = strings.ToValidUTF8(s[:shownArguments], "") + "..."
 	}
 	return strconv.Quote(s)
+}
+
+// loneSurrogate is where a \u escape names half of a character without the
+// other half, -1 when none does. JSON's grammar lets it pass; no text can hold
+// it, and servers refuse a conversation in which it is sent back.
+func loneSurrogate(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		unit, ok := escape(b[i:])
+		if !ok {
+			i++ // another escape, two bytes long
+			continue
+		}
+		if utf16.IsSurrogate(unit) {
+			second, ok := escape(b[min(i+6, len(b)):])
+			if !ok || utf16.DecodeRune(unit, second) == '\uFFFD' {
+				return i
+			}
+			i += 6
+		}
+		i += 5
+	}
+	return -1
+}
+
+// escape reads a \u escape at the start of b.
+func escape(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n), err == nil
 }

@@ -25,8 +25,10 @@ var overflowWords = []string{
 	"exceeds the maximum number of tokens", // Gemini
 }
 
-// quotaWords tell a spent account from a quick asker: both come as 429.
-var quotaWords = []string{"insufficient_quota", "exceeded your current quota", "spend limit", "spending limit", "credit balance is too low"}
+// quotaWords tell a spent account from a quick asker: both come as 429, and from
+// one vendor as 400. "Exceeded your current quota" is not among them, since
+// Gemini says it for a minute's limit too.
+var quotaWords = []string{"insufficient_quota", "spend limit", "spending limit", "credit balance is too low"}
 
 func contains(message string, words []string) bool {
 	m := strings.ToLower(message)
@@ -41,7 +43,7 @@ func contains(message string, words []string) bool {
 // StatusKind classifies an HTTP status together with what the server said.
 func StatusKind(status int, message string) provider.Kind {
 	switch {
-	case status == 429 && contains(message, quotaWords):
+	case (status == 429 || status == 400) && contains(message, quotaWords):
 		return provider.Quota
 	case status == 429:
 		return provider.RateLimited
@@ -64,6 +66,7 @@ type Failure struct {
 	Code    string // as text, "" when there was none
 	Type    string
 	Message string
+	Request string // the vendor's id of the request
 }
 
 // FailureIn finds a failure in one document of a stream, in any of the shapes
@@ -79,7 +82,9 @@ func FailureIn(doc gjson.Result) (Failure, bool) {
 	}
 	if e := doc.Get("error"); e.Exists() && e.Type != gjson.Null {
 		if e.IsObject() {
-			return failureOf(e), true
+			f := failureOf(e)
+			f.Request = doc.Get("request_id").String()
+			return f, true
 		}
 		if text := e.String(); text != "" && e.Type == gjson.String {
 			return Failure{Code: doc.Get("code").String(), Type: doc.Get("type").String(), Message: firstText(doc.Get("message").String(), text)}, true
@@ -138,7 +143,7 @@ var failureWords = map[string]provider.Kind{
 
 // Err is the failure as an error of this library.
 func (f Failure) Err() *provider.Error {
-	e := &provider.Error{Status: f.Status(), Message: firstText(f.Message, f.Code, f.Type, "the vendor reported an error without a text")}
+	e := &provider.Error{Status: f.Status(), RequestID: f.Request, Message: firstText(f.Message, f.Code, f.Type, "the vendor reported an error without a text")}
 	words := f.Code + " " + f.Type + " " + f.Message
 	if e.Status != 0 {
 		e.Kind = StatusKind(e.Status, words)

@@ -139,8 +139,12 @@ func (s *Slots) Report() {
 		if c.Name == "" || !c.Complete() {
 			return
 		}
+		call := settle(c, position)
+		if call.ArgumentsError != "" {
+			return
+		}
 		c.reported = true
-		s.onCall(position, settle(c, position))
+		s.onCall(position, call)
 	}
 }
 

@@ -240,6 +240,7 @@ func TestStatusKinds(t *testing.T) {
 		{404, "", provider.InvalidRequest}, {409, "", provider.InvalidRequest}, {422, "", provider.InvalidRequest}, {302, "", provider.InvalidRequest}, {307, "", provider.InvalidRequest},
 		{500, "", provider.Server}, {502, "", provider.Server}, {503, "", provider.Server}, {504, "", provider.Server}, {529, "", provider.Server},
 		{408, "", provider.Timeout}, {402, "", provider.Quota}, {429, `{"error":{"code":"insufficient_quota"}}`, provider.Quota},
+		{400, "Your credit balance is too low to access the API", provider.Quota}, {429, "You exceeded your current quota, please retry in 13s", provider.RateLimited},
 		{400, overflow, provider.ContextOverflow}, {413, overflow, provider.ContextOverflow},
 		{429, overflow, provider.RateLimited}, {500, overflow, provider.Server}, {404, overflow, provider.InvalidRequest},
 		{400, `{"error":{"message":"...","code":"context_length_exceeded"}}`, provider.ContextOverflow},
