@@ -83,7 +83,6 @@ type drive struct {
 	spent         int64
 	entryCap      int
 	foldNow       bool
-	foldNow       bool
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media
@@ -285,8 +284,6 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
 		defer cancel()
 	}
-	ctx, heedless := d.heed(ctx)
-	defer heedless()
 	ctx, heedless := d.heed(ctx)
 	defer heedless()
 	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
@@ -512,8 +509,6 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	var esc *escalation
 	switch {
 	case err == nil || out != nil && headConflict(err):
-	case errors.Is(err, errInterrupted):
-		out, err = d.stopped(ctx)
 	case errors.Is(err, errInterrupted):
 		out, err = d.stopped(ctx)
 	case errors.Is(err, errTimeBudget):

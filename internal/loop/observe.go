@@ -26,15 +26,6 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	case interrupted:
 		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
 	}
-	remaining, limited := d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0
-	st.room = d.contextBudget().Effective(remaining, limited)
-	d.entryCap = prompt.EntryCap(st.room)
-	switch interrupted, err := d.steer(ctx, st); {
-	case err != nil:
-		return nil, nil, err
-	case interrupted:
-		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
-	}
 	if d.contract.Budget.TimeExceeded(d.elapsed()) {
 		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
 	}

@@ -31,7 +31,6 @@ type step struct {
 	pause     *trace.Outcome // the step stops here and waits for a person
 	pausedBy  *call          // the call that waits; its result comes with the decision
 	stopped   bool           // the operator ended the turn before a tool of it ran
-	stopped   bool           // the operator ended the turn before a tool of it ran
 	committed bool
 }
 

@@ -43,12 +43,6 @@ var stops = []stop{
 		}
 		return &trace.Outcome{Kind: trace.Cancelled, Steps: st.n}
 	}},
-	{"stopped by the operator", func(_ *drive, st *step) *trace.Outcome {
-		if !st.stopped {
-			return nil
-		}
-		return &trace.Outcome{Kind: trace.Cancelled, Steps: st.n}
-	}},
 }
 
 // outcome is what the step leads to, or nil to go on.

@@ -108,6 +108,14 @@ func wordsOf(obs []trace.Observation) (words []trace.Observation) {
 	return words
 }
 
+// Clone returns a log that changes without l, so that a fold can be made
+// durable before it counts.
+func (l *Log) Clone() *Log {
+	c := *l
+	c.words, c.tail = slices.Clone(l.words), slices.Clone(l.tail)
+	return &c
+}
+
 // Add appends what was observed.
 func (l *Log) Add(obs ...trace.Observation) { l.tail = append(l.tail, obs...) }
 
