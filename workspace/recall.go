@@ -4,6 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 )
 
 // Recaller is implemented by a Journal that outlives its process. It is told of
@@ -20,7 +24,8 @@ type Recaller interface {
 	// Abandon is called when an intended change could not be made.
 	Abandon(ctx context.Context, c Change)
 	// Recall returns the change that this call has made to path, when the file
-	// is now as that change left it. now names its bytes, empty when it is gone.
+	// is now as that change left it, or as one left it that the run made later.
+	// now names its bytes, empty when it is gone.
 	Recall(path, now string) (c Change, known, ok bool)
 }
 
@@ -69,6 +74,38 @@ func (w *Workspace) intend(ctx context.Context, t *target, data []byte, c *Chang
 			r.Abandon(context.WithoutCancel(ctx), *c)
 		}
 	}, nil
+}
+
+// The names of files in which new content is made ready.
+const (
+	tempPrefix = ".io-harness-"
+	tempSuffix = ".tmp"
+)
+
+// Discard removes what a change of path that a crash cut short may have left
+// beside it: the file temp, as the change was announced with it. Nothing there is
+// no error, and neither is a directory that is gone.
+func (w *Workspace) Discard(path, temp string) error {
+	if !strings.HasPrefix(temp, tempPrefix) || !strings.HasSuffix(temp, tempSuffix) || strings.ContainsAny(temp, `/\`) {
+		return fmt.Errorf("discard %q: that is not the name of a file of a change", temp)
+	}
+	real, err := w.enterWrite(path)
+	if err != nil {
+		return err
+	}
+	dir, _ := split(real)
+	parent, err := w.dir.openDir(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if err := parent.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failure("discard", temp, err)
+	}
+	return nil
 }
 
 // Knows tells a workspace what its run knew of a file before a crash: the bytes

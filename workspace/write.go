@@ -31,6 +31,10 @@ type Change struct {
 	Unlinked bool
 	// Unrecorded is why the journal did not take the change, which was made.
 	Unrecorded error `json:"-"`
+	// Temp is the name of the file, beside the one that is changed, in which the
+	// new content is made ready. It is set while a change is announced to a
+	// Recaller and empty afterwards; see Discard.
+	Temp string `json:",omitempty"`
 }
 
 // EndingsChanged reports whether the lines of the file end differently now.
@@ -268,11 +272,14 @@ func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Chang
 		t.parent = parent
 	}
 	measure(t, data, c)
+	temp := tempPrefix + rand.Text()[:16] + tempSuffix
+	c.Temp = temp
 	made, err := w.intend(ctx, t, data, c, known)
+	c.Temp = ""
 	if err != nil {
 		return err
 	}
-	err = t.replace(data)
+	err = t.replace(data, temp)
 	if made(err); err != nil {
 		return err
 	}
@@ -348,15 +355,14 @@ func measure(t *target, data []byte, c *Change) {
 	}
 }
 
-// replace puts data in the place of the file: a temporary file beside it with
+// replace puts data in the place of the file: the new file temp beside it with
 // the same mode, flushed, then renamed over it, then the directory flushed.
-func (t *target) replace(data []byte) error {
+func (t *target) replace(data []byte, temp string) error {
 	fail := func(err error) error { return failure("write", t.real, err) }
 	mode := fs.FileMode(0o666)
 	if t.exists {
 		mode = t.info.Mode().Perm()
 	}
-	temp := ".io-harness-" + rand.Text()[:16] + ".tmp"
 	f, err := t.parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrPermission) && t.exists && t.links == 1 {
 		return t.overwrite(data)

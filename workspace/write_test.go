@@ -421,7 +421,7 @@ func TestFailedWriteLeavesNoTemporaryFile(t *testing.T) {
 	}
 	defer tt.close()
 	tr.put("f", "changed in between, after the look")
-	if err := tt.replace([]byte("new")); !errors.Is(err, ErrStale) {
+	if err := tt.replace([]byte("new"), ".io-harness-x.tmp"); !errors.Is(err, ErrStale) {
 		t.Errorf("replace = %v, want ErrStale", err)
 	}
 	if got := tr.get("f"); got != "changed in between, after the look" {
