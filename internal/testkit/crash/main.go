@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := workerMain(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "crash:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+var errDiffers = errors.New("a killed run differs from the undisturbed one")
+
+func run(ctx context.Context) error {
+	kills := flag.Int("kills", 0, "kill workers at `N` random moments")
+	points := flag.Bool("points", false, "kill a worker at every labelled point")
+	races := flag.Int("races", 0, "let several processes race for `N` runs")
+	steps := flag.Int("steps", 30, "steps of the script, 11 at least")
+	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
+	keep := flag.Bool("keep", false, "keep the directories of failed trials")
+	limit := flag.Duration("limit", 20*time.Minute, "give up after this time")
+	flag.Parse()
+	if *steps < 11 {
+		return errors.New("-steps is less than 11: the script needs that many to do everything once")
+	}
+	if *kills == 0 && *races == 0 && !*points {
+		*kills = 200
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	ctx, cancel := context.WithTimeout(ctx, *limit)
+	defer cancel()
+	c, err := newCampaign(ctx, *steps, *seed, *keep)
+	if err != nil {
+		return err
+	}
+	err = c.all(ctx, *kills, *points, *races)
+	err = errors.Join(err, c.report.write(os.Stdout, *seed), c.close())
+	if err == nil && len(c.report.failures) > 0 {
+		err = errDiffers
+	}
+	return err
+}
+
+func (c *campaign) all(ctx context.Context, kills int, points bool, races int) error {
+	if err := c.random(ctx, kills); err != nil {
+		return err
+	}
+	if points {
+		if err := c.everyPoint(ctx); err != nil {
+			return err
+		}
+	}
+	return c.race(ctx, races)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// report is what a campaign found.
+type report struct {
+	kills    int
+	trials   int
+	settled  int // calls that a person had to settle
+	damage   damage
+	byStep   map[string]int
+	byPoint  map[string]int
+	races    int
+	waited   int // conflicts that a second driver met
+	failures []string
+}
+
+func newReport() *report { return &report{byStep: map[string]int{}, byPoint: map[string]int{}} }
+
+// kill counts one kill by where the run stood.
+func (r *report) kill(p profile, step int, point string) {
+	r.kills++
+	decade := "before the first commit"
+	if step > 0 {
+		low := (step-1)/10*10 + 1
+		decade = fmt.Sprintf("behind step %2d to %2d", low, low+9)
+	}
+	r.byStep[string(p)+", "+decade]++
+	r.byPoint[point]++
+}
+
+func (r *report) trial(d damage, settled int) {
+	r.trials++
+	r.settled += settled
+	r.damage.add(d)
+}
+
+// write prints the tables.
+func (r *report) write(w io.Writer, seed uint64) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := func(head string, rows map[string]int) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(t, "kills\t  %s\n", head)
+		names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+			if d := rows[b] - rows[a]; d != 0 && head == "last point met" {
+				return d
+			}
+			return strings.Compare(a, b)
+		})
+		for _, n := range names {
+			fmt.Fprintf(t, "%d\t  %s\n", rows[n], n)
+		}
+		fmt.Fprintln(t)
+	}
+	table("where the run stood", r.byStep)
+	table("last point met", r.byPoint)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.races > 0 {
+		fmt.Fprintf(w, "races %d, conflicts met by a second driver %d\n", r.races, r.waited)
+	}
+	fmt.Fprintf(w, "kills %d in %d runs, %d calls settled by a person, seed %d\n", r.kills, r.trials, r.settled, seed)
+	fmt.Fprintf(w, "lost %d, duplicated %d, charged twice %d, differences %d\n", r.damage.lost, r.damage.doubled, r.damage.charged, len(r.failures))
+	for _, f := range r.failures {
+		fmt.Fprintf(w, "\n%s\n", f)
+	}
+	return nil
+}
