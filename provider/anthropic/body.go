@@ -96,7 +96,7 @@ type webTool struct {
 func ephemeral() *cacheControl { return &cacheControl{"ephemeral"} }
 
 func (c *Client) body(req *provider.Request, p plan) ([]byte, error) {
-	if err := wire.CheckMedia(req.Media); err != nil {
+	if err := wire.Check(req); err != nil {
 		return nil, err
 	}
 	b := body{Model: p.model, MaxTokens: baseTokens, Stream: true}
@@ -125,7 +125,7 @@ func (c *Client) body(req *provider.Request, p plan) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		think = think && c.thinkingHolds(turns, p.model)
+		think = think && c.thinkingHolds(turns, p)
 		b.Messages = c.conversation(turns, req, p.model, think)
 	}
 	config := outputConfig{}

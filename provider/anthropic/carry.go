@@ -56,11 +56,13 @@ func (c *Client) paused(t wire.Turn, model string) bool {
 // thinkingHolds reports whether a request may ask for thinking: the vendor
 // refuses one whose newest calls come without the thinking that led to them,
 // as after a change of the model or a resume without the blocks.
-func (c *Client) thinkingHolds(turns []wire.Turn, model string) bool {
+func (c *Client) thinkingHolds(turns []wire.Turn, p plan) bool {
 	for i := len(turns) - 1; i >= 0 && turns[i].Working; i-- {
 		if turns[i].Role == provider.RoleAssistant && len(turns[i].Calls) > 0 {
-			_, ok := c.carryFor(turns[i].Carry, model)
-			return ok
+			back, ok := c.carryFor(turns[i].Carry, p.model)
+			// With a budget the model always thinks first; where it decides for
+			// itself, a turn without blocks is one in which it did not.
+			return ok && (len(back.Blocks) > 0 || p.mode == ThinkingAdaptive)
 		}
 	}
 	return true

@@ -391,6 +391,22 @@ func TestThinkingGoesBackUntouched(t *testing.T) {
 			t.Errorf("%v, body %s", err, body)
 		}
 	})
+	t.Run("a turn that did not think goes on where the model decides, and not under a budget", func(t *testing.T) {
+		silent := req.Clone()
+		for i := range silent.Messages {
+			if silent.Messages[i].Carry != nil {
+				silent.Messages[i].Carry = []byte(`{"wire":"anthropic","provider":"anthropic","model":"claude-sonnet-4-20250514","blocks":[]}`)
+			}
+		}
+		if _, body, err := ask(t, v, c, silent); err != nil || gjson.Get(body, "thinking").Exists() {
+			t.Errorf("under a budget: %v, body %s", err, body)
+		}
+		lenient := testkit.NewVendor(t, testkit.AnthropicText("m", "x"))
+		adaptive := client(t, lenient, func(c *anthropic.Config) { c.Thinking = anthropic.ThinkingAdaptive })
+		if _, body, err := ask(t, lenient, adaptive, silent); err != nil || gjson.Get(body, "thinking.type").String() != "adaptive" {
+			t.Errorf("where it decides: %v, body %s", err, body)
+		}
+	})
 	t.Run("another model gets none of them", func(t *testing.T) {
 		other := req.Clone()
 		other.Model = "claude-sonnet-4-1"

@@ -110,7 +110,7 @@ type toolFunction struct {
 // Body is the body of req in this dialect. What the dialect cannot carry is a
 // *provider.ConfigError.
 func (d Dialect) Body(req *provider.Request) ([]byte, error) {
-	if err := wire.CheckMedia(req.Media); err != nil {
+	if err := wire.Check(req); err != nil {
 		return nil, err
 	}
 	model, err := wire.Model(req, d.Model)

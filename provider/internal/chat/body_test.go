@@ -175,6 +175,8 @@ func TestWhatThisWireRefuses(t *testing.T) {
 		{"allowed and blocked alike", Dialect{}, web(provider.WebAccess{AllowedDomains: []string{"x"}, BlockedDomains: []string{"x"}}), "every allowed"},
 		{"an image type", Dialect{}, provider.Request{User: "u", Media: []provider.Media{{Type: "image/svg+xml", Base64: "AAAA"}}}, "svg"},
 		{"too large an image", Dialect{}, provider.Request{User: "u", Media: []provider.Media{{Type: "image/png", Base64: strings.Repeat("A", 8<<20)}}}, "6291456 bytes"},
+		{"no tier", Dialect{}, provider.Request{User: "u", Effort: "extreme"}, "low, medium or high"},
+		{"a tier in other letters", Dialect{}, provider.Request{User: "u", Effort: "High"}, "ParseEffort"},
 		{"an image before web access", Dialect{}, provider.Request{User: "u", Media: []provider.Media{{Type: "x"}}, Web: provider.WebAccess{Fetch: true}}, "image"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -9,8 +9,20 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 )
 
-// CheckMedia refuses images that no vendor takes, before anything is sent.
-func CheckMedia(media []provider.Media) error {
+// Check refuses what no vendor takes, before anything is sent.
+func Check(req *provider.Request) error {
+	if err := checkMedia(req.Media); err != nil {
+		return err
+	}
+	if tier, err := provider.ParseEffort(string(req.Effort)); err != nil {
+		return err
+	} else if tier != req.Effort {
+		return &provider.ConfigError{Message: fmt.Sprintf("effort %q is not written as a tier is: parse it with provider.ParseEffort", req.Effort)}
+	}
+	return nil
+}
+
+func checkMedia(media []provider.Media) error {
 	total := 0
 	for _, m := range media {
 		if !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, m.Type) {
