@@ -80,6 +80,9 @@ func TestNoWireShowsTheKey(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no error", name)
 		}
+		if got := fmt.Sprintf("%+v|%#v|%d", p, p, p); strings.Count(got, name+"(") != 3 || len(got) > 200 {
+			t.Errorf("%s renders as %s", name, got)
+		}
 		_, reach := provider.Reachable(context.Background(), p)
 		_, models := provider.Models(context.Background(), p)
 		for _, x := range []any{p, err, reach, models} {

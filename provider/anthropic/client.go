@@ -152,6 +152,10 @@ func (c *Client) Endpoints() []string {
 	return []string{c.base + "/v1/messages", c.base + "/v1/models"}
 }
 
+// Format writes name and model, whatever the verb, and nothing of the
+// credential.
+func (c *Client) Format(f fmt.State, _ rune) { httpx.Label(f, c.Name(), c.ModelHint()) }
+
 // ModelHint is the model that is asked when a request names none.
 func (c *Client) ModelHint() string { return c.cfg.Model }
 

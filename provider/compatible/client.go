@@ -174,6 +174,10 @@ func (c *Client) Endpoints() []string {
 	return e
 }
 
+// Format writes name and model, whatever the verb, and nothing of the
+// credential.
+func (c *Client) Format(f fmt.State, _ rune) { httpx.Label(f, c.Name(), c.ModelHint()) }
+
 // ModelHint is the model that is asked when a request names none.
 func (c *Client) ModelHint() string { return c.chat.Dialect.Model }
 

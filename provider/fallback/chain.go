@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
 )
 
 var (
@@ -95,6 +96,9 @@ func (c *Chain) Endpoints() []string {
 	}
 	return all
 }
+
+// Format writes name and model, whatever the verb.
+func (c *Chain) Format(f fmt.State, _ rune) { httpx.Label(f, c.Name(), c.ModelHint()) }
 
 // ModelHint is the first provider's.
 func (c *Chain) ModelHint() string { return provider.ModelHint(c.links[0].Provider) }

@@ -108,6 +108,10 @@ func (c *Client) Name() string { return c.chat.Dialect.Provider }
 // Endpoints are the URLs of completions and of the catalogue.
 func (c *Client) Endpoints() []string { return c.chat.Endpoints() }
 
+// Format writes name and model, whatever the verb, and nothing of the
+// credential.
+func (c *Client) Format(f fmt.State, _ rune) { httpx.Label(f, c.Name(), c.ModelHint()) }
+
 // ModelHint is the model that is asked when a request names none.
 func (c *Client) ModelHint() string { return c.chat.Dialect.Model }
 

@@ -1,6 +1,8 @@
 package httpx
 
 import (
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -19,6 +21,16 @@ var (
 	userInfo    = regexp.MustCompile(`(://)[^/?#\s@]+@`)
 	queryValue  = regexp.MustCompile(`(?i)([?&](?:key|api_key|access_token)=)[^&\s"'#]+`)
 )
+
+// Label renders a provider as its name and model, whatever the verb. Without
+// it, fmt would walk through everything that a client holds: a wall of text,
+// and a race with the connections in use.
+func Label(f fmt.State, name, model string) {
+	if model != "" {
+		name += "(" + model + ")"
+	}
+	_, _ = io.WriteString(f, name)
+}
 
 // Redact masks the given secrets and what looks like one in a text that is
 // about to leave a client.
