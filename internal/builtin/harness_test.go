@@ -28,7 +28,11 @@ type bench struct {
 
 func newBench(t *testing.T, p policy.Policy, change ...func(*Env)) *bench {
 	t.Helper()
-	root := t.TempDir()
+	return benchAt(t, t.TempDir(), p, change...)
+}
+
+func benchAt(t *testing.T, root string, p policy.Policy, change ...func(*Env)) *bench {
+	t.Helper()
 	ws, err := workspace.Open(root, p)
 	if err != nil {
 		t.Fatal(err)
