@@ -192,6 +192,17 @@ type (
 	Answered struct {
 		TurnID TurnID `json:"turn_id"`
 	}
+	// RunRewound tells that a run, or a file of it, was put back.
+	RunRewound struct {
+		Files  int `json:"files"`
+		Memory int `json:"memory"`
+		Queued int `json:"queued"`
+	}
+	// StepReverted tells that the changes of one step were taken back.
+	StepReverted struct {
+		UndidStep int `json:"undid_step"`
+		Files     int `json:"files"`
+	}
 	// Aborted tells that driving ended with an error; the run stays resumable.
 	Aborted struct {
 		ErrorKind string `json:"error_kind"`
@@ -256,6 +267,8 @@ func (Replanned) Kind() string         { return "replan" }
 func (StalledOut) Kind() string        { return "stalled" }
 func (RecoveryPaused) Kind() string    { return "recovery_paused" }
 func (Answered) Kind() string          { return "answered" }
+func (RunRewound) Kind() string        { return "rewound" }
+func (StepReverted) Kind() string      { return "reverted" }
 func (Aborted) Kind() string           { return "aborted" }
 func (Ended) Kind() string             { return "finished" }
 func (u UnknownFact) Kind() string     { return u.Name }
@@ -265,7 +278,7 @@ var facts = []Fact{
 	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
 	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
 	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, Sandboxed{},
-	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
+	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, RunRewound{}, StepReverted{}, Aborted{}, Ended{},
 }
 
 // EventKinds lists the names of all kinds of event, sorted.

@@ -1,0 +1,278 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/workspace"
+)
+
+// Undo says what of a run is to be taken back: exactly one of its fields is set.
+type Undo struct {
+	Path string
+	Step int
+	All  bool
+}
+
+// Rewind takes back what a run did to its workspace, under the policy that the
+// run was last driven under: putting a file back needs that writing it is not
+// denied, removing one that it is allowed outright. Something that cannot be
+// taken back is reported and does not keep the rest from it. Effects outside of
+// the workspace are not undone, and the trace stays as it was.
+//
+// A run that is being driven is a *store.ConflictError.
+func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewound, error) {
+	h = h.withDefaults()
+	if what.Step < 0 || what == (Undo{}) {
+		return nil, &task.InvalidError{Field: "Undo", Reason: "names nothing: say UndoFile with a path, UndoStep with a step from 1 on, or UndoRun"}
+	}
+	info, err := h.Store.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	pol := h.Policy
+	raw, err := h.Store.RunPolicy(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if raw != nil {
+		if err := json.Unmarshal(raw, &pol); err != nil {
+			return nil, &store.ResumeError{RunID: id, Reason: store.UnreadablePolicy, Detail: err.Error()}
+		}
+	}
+	ws, err := workspace.Open(info.Root, pol)
+	if err != nil {
+		return nil, err
+	}
+	defer ws.Close()
+	row, err := h.Store.BeginRewind(ctx, id, what.Step)
+	if err != nil {
+		return nil, err
+	}
+	r := &rewind{store: h.Store, ws: ws, row: row, out: &trace.Rewound{RunID: id, Step: what.Step}}
+	err = r.run(ctx, what)
+	if derr := row.Done(ctx, err == nil); err == nil {
+		err = derr
+	}
+	if err != nil {
+		return r.out, err
+	}
+	watch := trace.NewWatch(h.Observer, h.Log)
+	if what.Step > 0 {
+		watch.Emit(trace.Event{RunID: id, Step: info.LastStep, Depth: info.Depth, Fact: trace.StepReverted{UndidStep: what.Step, Files: undone(r.out.Files)}})
+	} else {
+		watch.Emit(trace.Event{RunID: id, Step: info.LastStep, Depth: info.Depth, Fact: trace.RunRewound{
+			Files: undone(r.out.Files), Memory: undone(r.out.Memory), Queued: len(r.out.Queued),
+		}})
+	}
+	return r.out, nil
+}
+
+func undone(items []trace.RewoundItem) int {
+	n := 0
+	for _, i := range items {
+		switch i.Verdict {
+		case trace.Restored, trace.Removed, trace.Applied:
+			n++
+		}
+	}
+	return n
+}
+
+// rewind is one rewind in progress. Each item is recorded as it happens.
+type rewind struct {
+	store *store.Store
+	ws    *workspace.Workspace
+	row   *store.Rewinding
+	out   *trace.Rewound
+}
+
+func (r *rewind) run(ctx context.Context, what Undo) error {
+	switch {
+	case what.Step > 0:
+		return r.step(ctx, what.Step)
+	case what.Path != "":
+		return r.path(ctx, what.Path)
+	}
+	return r.all(ctx)
+}
+
+func (r *rewind) add(ctx context.Context, i trace.RewoundItem, edits ...int64) error {
+	r.out.Files = append(r.out.Files, i)
+	return r.row.Add(ctx, store.RewindItem{Kind: store.RewindFile, Name: i.Name, Verdict: string(i.Verdict), Detail: i.Detail}, edits...)
+}
+
+// all takes back the whole run: its waiting children, its files in the order of
+// their first write, and what it noted.
+func (r *rewind) all(ctx context.Context) error {
+	points, err := r.store.RestorePoints(ctx, r.row.RunID)
+	if err != nil {
+		return err
+	}
+	queued, err := r.row.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	r.out.Queued = items(queued)
+	for _, p := range points {
+		if err := r.file(ctx, p); err != nil {
+			return err
+		}
+	}
+	memory, err := r.row.Memory(ctx)
+	r.out.Memory = items(memory)
+	return err
+}
+
+func items(from []store.RewindItem) []trace.RewoundItem {
+	var out []trace.RewoundItem
+	for _, i := range from {
+		v := trace.Undone(i.Verdict)
+		if i.Verdict == "absent" {
+			v = trace.Removed
+		}
+		out = append(out, trace.RewoundItem{Name: i.Name, Verdict: v, Changed: i.Verdict != "absent", Detail: i.Detail})
+	}
+	return out
+}
+
+func (r *rewind) path(ctx context.Context, path string) error {
+	real, err := r.ws.Canonical(path)
+	if err != nil {
+		return err
+	}
+	p, err := r.store.RestorePointOf(ctx, r.row.RunID, real)
+	if errors.Is(err, store.ErrNotFound) {
+		return r.add(ctx, trace.RewoundItem{Name: real, Verdict: trace.NotRecorded, Detail: "the run never wrote it"})
+	}
+	if err != nil {
+		return err
+	}
+	return r.file(ctx, p)
+}
+
+// file puts one file back to what it was before the run first wrote it.
+func (r *rewind) file(ctx context.Context, p store.RestorePoint) error {
+	i := trace.RewoundItem{Name: p.Path}
+	var c workspace.Change
+	var err error
+	switch p.State {
+	case store.KeptText:
+		i.Verdict = trace.Restored
+		c, err = r.ws.Restore(ctx, p.Path, p.Before, fs.FileMode(p.Mode))
+		i.Changed = c.Moved()
+	case store.KeptAbsent:
+		i.Verdict, i.Changed = trace.Removed, true
+		if err = r.ws.Remove(ctx, p.Path); errors.Is(err, fs.ErrNotExist) {
+			i.Changed, err = false, nil
+		}
+	case store.KeptArchived:
+		i.Verdict, i.Detail = trace.NotKept, "what it was has been archived"
+	default:
+		i.Verdict, i.Detail = trace.NotKept, p.Reason
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		i = failedItem(p.Path, err)
+	}
+	return r.add(ctx, i)
+}
+
+// failedItem is what a file's error makes of its verdict.
+func failedItem(path string, err error) trace.RewoundItem {
+	i := trace.RewoundItem{Name: path, Verdict: trace.UndoFailed, Detail: err.Error()}
+	var patch *workspace.PatchError
+	switch {
+	case errors.Is(err, policy.ErrRefused):
+		i.Verdict = trace.UndoRefused
+	case errors.As(err, &patch):
+		i.Verdict = trace.Stale
+	}
+	return i
+}
+
+// step takes the changes of one step back, the last first, file by file: all
+// changes of a file or none.
+func (r *rewind) step(ctx context.Context, n int) error {
+	edits, err := store.Collect(r.store.Edits(ctx, r.row.RunID))
+	if err != nil {
+		return err
+	}
+	first := map[string]int64{} // the run's first edit of each path
+	byPath := map[string][]store.Edit{}
+	var order []string
+	for _, e := range edits {
+		if _, ok := first[e.Path]; !ok {
+			first[e.Path] = e.ID
+		}
+		if e.Step != n || e.Reverted != 0 {
+			continue
+		}
+		if byPath[e.Path] == nil {
+			order = append(order, e.Path)
+		}
+		byPath[e.Path] = append(byPath[e.Path], e)
+	}
+	slices.Reverse(order)
+	for _, path := range order {
+		if err := r.revert(ctx, path, byPath[path], first[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit, first int64) error {
+	var hunks []string
+	var ids []int64
+	for _, e := range slices.Backward(edits) {
+		ids = append(ids, e.ID)
+		switch {
+		case e.Hunk != "":
+			hunks = append(hunks, e.Hunk)
+		case e.Added != 0 || e.Removed != 0:
+			return r.add(ctx, trace.RewoundItem{Name: path, Verdict: trace.NoHunk, Detail: "the change was not kept as text"})
+		}
+	}
+	created, err := r.created(ctx, path, ids[len(ids)-1] == first)
+	if err != nil {
+		return err
+	}
+	i := trace.RewoundItem{Name: path, Verdict: trace.Applied}
+	if len(hunks) > 0 {
+		c, err := r.ws.RevertAll(ctx, path, hunks...)
+		if err == nil && created {
+			err = r.ws.Remove(ctx, path)
+		}
+		i.Changed = err == nil && (created || c.Moved())
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return r.add(ctx, failedItem(path, err))
+		}
+	}
+	return r.add(ctx, i, ids...)
+}
+
+// created reports whether the step made the file: its first edit is the run's
+// first of a path where nothing was.
+func (r *rewind) created(ctx context.Context, path string, isFirst bool) (bool, error) {
+	if !isFirst {
+		return false, nil
+	}
+	p, err := r.store.RestorePointOf(ctx, r.row.RunID, path)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && p.State == store.KeptAbsent, err
+}

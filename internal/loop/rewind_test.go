@@ -1,0 +1,211 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+func edit(path, search, replace string) scripted.Turn {
+	return scripted.Call("edit_file", map[string]string{"path": path, "search": search, "replace": replace})
+}
+
+func (f *fixture) rewind(id trace.RunID, what Undo) *trace.Rewound {
+	f.t.Helper()
+	r, err := Rewind(context.Background(), f.host, id, what)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func verdicts(r *trace.Rewound) map[string]trace.Undone {
+	out := map[string]trace.Undone{}
+	for _, i := range r.Files {
+		out[i.Name] = i.Verdict
+	}
+	return out
+}
+
+func TestAWholeRunIsUndoneAndItsTraceStays(t *testing.T) {
+	f := newFixture(t,
+		write("kept.txt", "new\n"), edit("kept.txt", "new", "newer"), write("made.txt", "x"), write("gone.txt", "x"),
+		write("tool.sh", "#!/bin/sh\nexit 1\n"), write("blob.bin", "text now"), scripted.Say("done"))
+	f.write("kept.txt", "old\r\nno newline")
+	f.write("tool.sh", "#!/bin/sh\nexit 0\n")
+	if err := os.Chmod(filepath.Join(f.dir, "tool.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.write("blob.bin", "\xff\xfe\x00binary")
+	res := f.must(trace.Finished)
+	if err := os.Remove(filepath.Join(f.dir, "gone.txt")); err != nil { // a person was quicker
+		t.Fatal(err)
+	}
+	before := f.canonical(res.RunID)
+	r := f.rewind(res.RunID, Undo{All: true})
+	want := map[string]trace.Undone{
+		"kept.txt": trace.Restored, "made.txt": trace.Removed, "gone.txt": trace.Removed, "tool.sh": trace.Restored, "blob.bin": trace.NotKept,
+	}
+	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	if got := f.read("kept.txt"); got != "old\r\nno newline" {
+		t.Errorf("kept.txt is %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "made.txt")); !os.IsNotExist(err) {
+		t.Errorf("made.txt is still there: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(f.dir, "tool.sh")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode of tool.sh: %v, %v", info.Mode(), err)
+	}
+	if got := f.read("blob.bin"); got != "text now" {
+		t.Errorf("blob.bin is %q: what is not kept is not touched", got)
+	}
+	if f.canonical(res.RunID) != before {
+		t.Error("the trace changed")
+	}
+	if f.seen.count("rewound") != 1 {
+		t.Errorf("events: %v", f.seen.kinds())
+	}
+	rows, err := f.store.Rewinds(context.Background(), res.RunID)
+	if err != nil || len(rows) != 1 || !rows[0].Done || len(rows[0].Items) != 5 {
+		t.Errorf("record: %+v, %v", rows, err)
+	}
+	again := f.rewind(res.RunID, Undo{All: true})
+	for _, i := range again.Files {
+		if i.Changed {
+			t.Errorf("the second rewind changed %s", i.Name)
+		}
+	}
+}
+
+func TestAFileIsUndoneAlone(t *testing.T) {
+	f := newFixture(t, write("a.txt", "1"), write("b.txt", "2"), scripted.Say("done"))
+	f.write("a.txt", "0")
+	res := f.must(trace.Finished)
+	f.rewind(res.RunID, Undo{Path: "./a.txt"})
+	if f.read("a.txt") != "0" || f.read("b.txt") != "2" {
+		t.Errorf("a.txt %q, b.txt %q", f.read("a.txt"), f.read("b.txt"))
+	}
+	if v := verdicts(f.rewind(res.RunID, Undo{Path: "never.txt"})); v["never.txt"] != trace.NotRecorded {
+		t.Errorf("%v", v)
+	}
+}
+
+func TestAStepIsUndoneLastChangeFirst(t *testing.T) {
+	f := newFixture(t,
+		scripted.Calls(
+			scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "one", "replace": "1"}),
+			scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "1", "replace": "uno"}),
+			scripted.Tool("write_file", map[string]string{"path": "made.txt", "content": "x\n"}),
+		),
+		edit("b.txt", "two", "2"), edit("b.txt", "2", "dos"), scripted.Say("done"))
+	f.write("a.txt", "one\r\ntwo\r\nthree")
+	f.write("b.txt", "two\n")
+	res := f.must(trace.Finished)
+	if diff := cmp.Diff(map[string]trace.Undone{"a.txt": trace.Applied, "made.txt": trace.Applied}, verdicts(f.rewind(res.RunID, Undo{Step: 1}))); diff != "" {
+		t.Errorf("step 1 (-want +got):\n%s", diff)
+	}
+	if got := f.read("a.txt"); got != "one\r\ntwo\r\nthree" {
+		t.Errorf("a.txt is %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "made.txt")); !os.IsNotExist(err) {
+		t.Error("made.txt is still there")
+	}
+	if v := verdicts(f.rewind(res.RunID, Undo{Step: 2})); v["b.txt"] != trace.Stale || f.read("b.txt") != "dos\n" {
+		t.Errorf("step 2 under step 3: %v, %q", v, f.read("b.txt"))
+	}
+	f.rewind(res.RunID, Undo{Step: 3})
+	f.rewind(res.RunID, Undo{Step: 2})
+	if got := f.read("b.txt"); got != "two\n" {
+		t.Errorf("b.txt is %q", got)
+	}
+	if r := f.rewind(res.RunID, Undo{Step: 3}); len(r.Files) != 0 {
+		t.Errorf("a step was undone twice: %+v", r.Files)
+	}
+	if f.seen.count("reverted") != 5 {
+		t.Errorf("events: %v", f.seen.kinds())
+	}
+}
+
+func TestOneFileThatIsRefusedDoesNotKeepTheRestFromBeingUndone(t *testing.T) {
+	f := newFixture(t, write("a.txt", "1"), write("b.txt", "2"), write("c.txt", "3"))
+	f.write("a.txt", "0")
+	f.write("b.txt", "0")
+	res := f.must(trace.StepCapReached, withSteps(3))
+	stricter := open.Layer("later").DenyWrite("a.txt").AskWrite("c.txt")
+	c := f.contract(withSteps(5))
+	f.script(scripted.Say("done"))
+	if _, err := f.resume(res.RunID, Resumption{Policy: &stricter, Contract: &c}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]trace.Undone{"a.txt": trace.UndoRefused, "b.txt": trace.Restored, "c.txt": trace.UndoRefused}
+	r := f.rewind(res.RunID, Undo{All: true})
+	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	if f.read("a.txt") != "1" || f.read("b.txt") != "0" || f.read("c.txt") != "3" || r.Clean() {
+		t.Errorf("a.txt %q, b.txt %q, c.txt %q", f.read("a.txt"), f.read("b.txt"), f.read("c.txt"))
+	}
+}
+
+func TestARunThatIsDrivenCannotBeUndone(t *testing.T) {
+	f := newFixture(t)
+	var conflict *store.ConflictError
+	f.model(scripted.Func(func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+		last, err := f.store.LastRun(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := Rewind(ctx, f.host, last.ID, Undo{All: true}); !errors.As(err, &conflict) {
+			t.Errorf("rewinding a driven run: %v", err)
+		}
+		return scripted.Say("done")(ctx, req)
+	}))
+	f.must(trace.Finished)
+}
+
+func TestAnUndoThatNamesNothingIsRefused(t *testing.T) {
+	f := newFixture(t, scripted.Say("done"))
+	res := f.must(trace.Finished)
+	for _, u := range []Undo{{}, {Step: -1}} {
+		if _, err := Rewind(context.Background(), f.host, res.RunID, u); !errors.Is(err, task.ErrInvalid) {
+			t.Errorf("%+v: %v", u, err)
+		}
+	}
+	if _, err := Rewind(context.Background(), f.host, 4242, Undo{All: true}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown run: %v", err)
+	}
+}
+
+func TestAHardLinkedFileOutsideIsNotReachedByAnUndo(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "rc")
+	if err := os.WriteFile(outside, []byte("theirs\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, write("notes.txt", "mine\n"), scripted.Say("done"))
+	f.write("notes.txt", "before\n")
+	res := f.must(trace.Finished)
+	notes := filepath.Join(f.dir, "notes.txt")
+	if err := errors.Join(os.Remove(notes), os.Link(outside, notes)); err != nil {
+		t.Fatal(err)
+	}
+	f.rewind(res.RunID, Undo{All: true})
+	if b, err := os.ReadFile(outside); err != nil || string(b) != "theirs\n" {
+		t.Errorf("the file outside is now %q, %v", b, err)
+	}
+	if got := f.read("notes.txt"); !strings.HasPrefix(got, "before") {
+		t.Errorf("notes.txt is %q", got)
+	}
+}
