@@ -35,7 +35,8 @@ type Drive struct {
 	buf evidence
 
 	mu     sync.Mutex
-	closed bool
+	closed bool // nothing more is written in its name
+	ended  bool // its end is written down
 }
 
 var (
@@ -93,15 +94,10 @@ func (d *Drive) Context(ctx context.Context) (context.Context, context.CancelFun
 // Release ends the drive without an outcome: what it recorded is flushed, the
 // run stays running and resumable, and the lease is free at once. After
 // FinishRun it only flushes what was recorded since. It ignores the cancellation
-// of ctx and may be called twice.
+// of ctx and may be called again, also after it failed.
 func (d *Drive) Release(ctx context.Context) error {
-	if d.owns {
-		d.mu.Lock()
-		closed := d.closed
-		d.mu.Unlock()
-		if !closed {
-			return d.lease.release(ctx)
-		}
+	if d.owns && !d.lease.isFreed() {
+		return d.lease.release(ctx)
 	}
 	if err := d.end(ctx); err != nil {
 		return err
@@ -114,12 +110,12 @@ func (d *Drive) Release(ctx context.Context) error {
 // end closes the drive's row. It is part of a release, and all of it for a child.
 func (d *Drive) end(ctx context.Context) error {
 	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	d.closed = true
+	ended := d.ended
+	d.mu.Unlock()
+	if ended {
 		return nil
 	}
-	d.closed = true
-	d.mu.Unlock()
 	d.buf.halt()
 	err := d.buf.carry(func() error {
 		return d.store.writeSurely(ctx, "end drive", func(t *txn) error {
@@ -130,18 +126,28 @@ func (d *Drive) end(ctx context.Context) error {
 			return err
 		})
 	})
-	d.detach()
+	if err == nil {
+		d.over()
+	}
 	return err
+}
+
+// over marks the drive as ended, in memory.
+func (d *Drive) over() {
+	d.mu.Lock()
+	d.closed, d.ended = true, true
+	d.mu.Unlock()
+	d.lease.mu.Lock()
+	delete(d.lease.drives, d)
+	d.lease.mu.Unlock()
 }
 
 // shut marks the drive as over after its finish has committed.
 func (d *Drive) shut() {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
+	d.over()
 	d.buf.halt()
-	d.detach()
 	if d.owns {
+		d.lease.free()
 		d.lease.halt()
 	}
 }
@@ -153,12 +159,6 @@ func (d *Drive) attach() {
 		d.lease.drives = map[*Drive]struct{}{}
 	}
 	d.lease.drives[d] = struct{}{}
-}
-
-func (d *Drive) detach() {
-	d.lease.mu.Lock()
-	defer d.lease.mu.Unlock()
-	delete(d.lease.drives, d)
 }
 
 // open reports an ended drive, so that nothing is written in its name.

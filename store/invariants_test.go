@@ -104,17 +104,13 @@ func act(rt *rapid.T, ctx context.Context, s *Store, f *failing, runs *[]*aRun) 
 			r.d, r.final = nil, kind == trace.Finished
 		}
 	case "release":
-		if err := r.d.Release(ctx); err == nil {
-			r.d = nil
-		} else {
-			// It could not be written down; the drive is over all the same.
-			if err := s.write(ctx, "drop", func(t *txn) error {
-				_, err := t.exec(statement{"test drop", `DELETE FROM run_leases WHERE run_id = ?`}, r.id)
-				return err
-			}); err == nil {
-				r.d = nil
+		if err := r.d.Release(ctx); err != nil {
+			f.set("")
+			if err := r.d.Release(ctx); err != nil {
+				rt.Fatalf("a second try: %v", err)
 			}
 		}
+		r.d = nil
 	case "retry":
 		r.d.Record(StepAttempt{Step: r.steps + 1, Kind: AttemptRetry, Decision: "again"})
 	case "say":

@@ -135,6 +135,7 @@ type lease struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
+	freed   bool  // its row is gone, or belongs to somebody else
 	cause   error // set before lost is closed
 	drives  map[*Drive]struct{}
 }
@@ -247,7 +248,22 @@ func (l *lease) release(ctx context.Context) error {
 		_, err := t.exec(dropLease, l.root, l.owner, l.generation)
 		return err
 	})
+	if err == nil {
+		l.free()
+	}
 	return errors.Join(append(errs, err)...)
+}
+
+func (l *lease) free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freed = true
+}
+
+func (l *lease) isFreed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.freed
 }
 
 // LeaseOf tells who drives the run or the tree that it belongs to; nil when

@@ -26,10 +26,15 @@ type RunInfo struct {
 	LastStep  int
 	Tokens    int64
 	Archived  bool
+	// ForkedFrom and ForkedStep name the run and the step that this one was
+	// copied from; zero for a run that was started.
+	ForkedFrom trace.RunID
+	ForkedStep int
 }
 
 const runColumns = `id, coalesce(parent_run_id, 0), root_run_id, depth, goal, file, mode, coalesce(provider, ''), coalesce(turn_kind, ''),
-	status, coalesce(outcome, ''), coalesce(outcome_steps, 0), coalesce(waiting_id, 0), started_at, last_step, spent_tokens, archived_at IS NOT NULL`
+	status, coalesce(outcome, ''), coalesce(outcome_steps, 0), coalesce(waiting_id, 0), started_at, last_step, spent_tokens, archived_at IS NOT NULL,
+	coalesce(forked_run_id, 0), coalesce(forked_step, 0)`
 
 var (
 	readRun    = statement{"read run", `SELECT ` + runColumns + ` FROM runs WHERE id = ?`}
@@ -42,7 +47,8 @@ func scanRun(r scanner) (i RunInfo, err error) {
 	var steps int
 	var waiting, started int64
 	err = r.Scan(&i.ID, &i.ParentID, &i.RootID, &i.Depth, &i.Goal, &i.Root, &i.Mode, &i.Provider, &i.Kind,
-		&i.Status, &kind, &steps, &waiting, &started, &i.LastStep, &i.Tokens, &i.Archived)
+		&i.Status, &kind, &steps, &waiting, &started, &i.LastStep, &i.Tokens, &i.Archived,
+		&i.ForkedFrom, &i.ForkedStep)
 	switch i.Status {
 	case trace.StatusRunning, trace.StatusPaused, trace.StatusCompleted, trace.StatusFailed:
 	default:
@@ -131,3 +137,5 @@ func joinErrors(err, other error) error {
 	}
 	return errors.Join(err, other)
 }
+
+func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
