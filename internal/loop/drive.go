@@ -315,6 +315,7 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 		return d.finish(ctx, trace.Outcome{Kind: d.capKind(), Steps: d.last})
 	}
 	st := &step{n: n}
+	defer st.dropEarly()
 	req, out, err := d.observe(ctx, st)
 	if err != nil {
 		return nil, err

@@ -187,9 +187,15 @@ type ended struct {
 	panic  any
 }
 
-// runCall runs one call and settles it. An error means that the drive cannot go
-// on: its context ended, or the journal could not be written.
-func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+// returned is what came of running a tool.
+type returned struct {
+	ended
+	timedOut  bool // its own time bound ended it
+	abandoned bool // it ignores the end of its context and was left behind
+}
+
+// invoke runs the tool of a call within the call's own time.
+func (d *drive) invoke(ctx context.Context, c *call, tc tool.Call) returned {
 	callCtx, cancel := ctx, context.CancelFunc(func() {})
 	if c.spec.Timeout > 0 {
 		callCtx, cancel = context.WithTimeoutCause(ctx, c.spec.Timeout, errToolTimeout)
@@ -205,24 +211,41 @@ func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
 			}
 			back <- e
 		}()
-		e.result, e.err = c.tool.Call(callCtx, d.toolCall(st, c))
+		e.result, e.err = c.tool.Call(callCtx, tc)
 	}()
-	var e ended
+	var r returned
 	select {
-	case e = <-back:
+	case r.ended = <-back:
 	case <-callCtx.Done():
 		select {
-		case e = <-back:
+		case r.ended = <-back:
 		case <-time.After(toolGrace):
-			return d.abandon(ctx, st, c)
+			r.abandoned = true
 		}
+	}
+	r.timedOut = errors.Is(context.Cause(callCtx), errToolTimeout)
+	return r
+}
+
+// runCall runs one call, unless that was begun early, and settles it. An error
+// means that the drive cannot go on: its context ended, or the journal could not
+// be written.
+func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+	var e returned
+	if c.early != nil {
+		e = c.early.wait()
+	} else {
+		e = d.invoke(ctx, c, d.toolCall(st, c))
+	}
+	if e.abandoned {
+		return d.abandon(ctx, st, c)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		// What it brought may be the half of something: the step is not
 		// committed, and an attempt stays open for a person to judge.
 		return cause
 	}
-	d.settleResult(st, c, e, errors.Is(context.Cause(callCtx), errToolTimeout))
+	d.settleResult(st, c, e.ended, e.timedOut)
 	if c.attempt == 0 {
 		return nil
 	}

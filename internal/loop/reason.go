@@ -123,6 +123,10 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 		pump = newTokenPump(func(text string) { d.emit(st.n, trace.Token{Text: text}) })
 		sink.Token = pump.put
 	}
+	ahead := d.speculate(ctx, st, purpose)
+	if ahead != nil {
+		sink.Call = ahead.offer
+	}
 	began := time.Now()
 	resp, err := d.ask1(ctx, req, sink)
 	took := time.Since(began)
@@ -133,6 +137,12 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
 	}
 	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
+	if err == nil && purpose == store.ForStep {
+		st.calls = newCalls(st.n, resp.Calls)
+	}
+	if ahead != nil {
+		ahead.settle(st.calls)
+	}
 	return resp, err
 }
 
@@ -153,7 +163,6 @@ func (d *drive) take(st *step, resp *provider.Response) {
 	resp.Text = clean(resp.Text)
 	st.response = resp
 	d.media = nil
-	st.calls = newCalls(st.n, resp.Calls)
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
 	st.tokens, d.owed = st.tokens+d.owed, 0
 	if resp.Usage != nil {
@@ -170,6 +179,7 @@ func (d *drive) take(st *step, resp *provider.Response) {
 		d.rec.context(st.n, "served", resp.ServedBy)
 		d.emit(st.n, trace.FellBackTo{Provider: resp.ServedBy})
 	}
+	d.tellSpeculated(st)
 }
 
 // failureWord is a failure in the short form that rows and events share: the

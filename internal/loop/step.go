@@ -27,7 +27,9 @@ type step struct {
 	calls     []*call
 	notes     []trace.Observation // observations that answer no call, told behind the calls'
 
-	progress  progress
+	progress   progress
+	speculated trace.Speculated
+
 	pause     *trace.Outcome // the step stops here and waits for a person
 	pausedBy  *call          // the call that waits; its result comes with the decision
 	stopped   bool           // the operator ended the turn before a tool of it ran
@@ -101,6 +103,7 @@ type call struct {
 
 	tool  tool.Tool // nil: there is none of that name
 	spec  tool.Spec
+	early *early // the read that this call is was started while the completion streamed in
 	grant *grant // a person has already agreed to this very act
 
 	journal *journal // of what it writes; made when it first needs a workspace
