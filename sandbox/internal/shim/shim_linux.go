@@ -25,7 +25,9 @@ func init() {
 		return
 	}
 	runtime.LockOSThread() // the death signal and the restrictions belong to this thread
-	os.Exit(run(o))
+	// Straight to the kernel: what the host program hangs on an ordinary exit is
+	// not for here.
+	unix.Exit(run(o))
 }
 
 // exitBroken is the status of a shim that could not do its work. What happened
