@@ -104,7 +104,7 @@ func (w *Workspace) rewrite(ctx context.Context, rel string, c Change, change fu
 	old := absent
 	if t.exists {
 		if t.data == nil {
-			return Change{}, fmt.Errorf("%s cannot be changed: %s", rel, t.unreadable)
+			return Change{}, fmt.Errorf("%s cannot be changed: %s", show(rel), t.unreadable)
 		}
 		if old = classify(real, t.data); old.Kind != KindText {
 			return Change{}, &NotTextError{Path: rel, Content: old}

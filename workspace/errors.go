@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/policy"
 )
@@ -59,7 +61,7 @@ type NotTextError struct {
 }
 
 func (e *NotTextError) Error() string {
-	return fmt.Sprintf("%s is not text: it is %s", e.Path, e.Content.Describe())
+	return fmt.Sprintf("%s is not text: it is %s", show(e.Path), e.Content.Describe())
 }
 
 // Is makes errors.Is(err, ErrNotText) true.
@@ -90,7 +92,7 @@ func (e *TooLargeError) Error() string {
 	if e.Which == CeilingChars {
 		unit = "characters"
 	}
-	return fmt.Sprintf("%s has %d %s and the %s ceiling is %d", e.Path, e.Size, unit, e.Which, e.Limit)
+	return fmt.Sprintf("%s has %d %s and the %s ceiling is %d", show(e.Path), e.Size, unit, e.Which, e.Limit)
 }
 
 // Is makes errors.Is(err, ErrTooLarge) true.
@@ -103,7 +105,7 @@ type NotRegularError struct {
 }
 
 func (e *NotRegularError) Error() string {
-	return fmt.Sprintf("%s is a %s, not a regular file", e.Path, e.Kind)
+	return fmt.Sprintf("%s is a %s, not a regular file", show(e.Path), e.Kind)
 }
 
 // Is makes errors.Is(err, ErrNotRegular) true.
@@ -114,7 +116,7 @@ func (e *NotRegularError) Is(target error) bool { return target == ErrNotRegular
 type StaleError struct{ Path string }
 
 func (e *StaleError) Error() string {
-	return e.Path + " changed since it was last read, and writing the whole file would bury that change: read it again, then write"
+	return show(e.Path) + " changed since it was last read, and writing the whole file would bury that change: read it again, then write"
 }
 
 // Is makes errors.Is(err, ErrStale) true.
@@ -128,7 +130,7 @@ type RangeError struct {
 }
 
 func (e *RangeError) Error() string {
-	return fmt.Sprintf("offset %d is past the end of %s, which has %d %s", e.Offset, e.Path, e.Total, plural(e.Total, "line", "lines"))
+	return fmt.Sprintf("offset %d is past the end of %s, which has %d %s", e.Offset, show(e.Path), e.Total, plural(e.Total, "line", "lines"))
 }
 
 // EditError says why a search text was not replaced. It matches ErrNoMatch or
@@ -141,9 +143,9 @@ type EditError struct {
 
 func (e *EditError) Error() string {
 	if e.Count > 0 {
-		return fmt.Sprintf("the search text occurs %d times in %s and must occur exactly once: add the lines around the place you mean", e.Count, e.Path)
+		return fmt.Sprintf("the search text occurs %d times in %s and must occur exactly once: add the lines around the place you mean", e.Count, show(e.Path))
 	}
-	s := fmt.Sprintf("the search text occurs 0 times in %s and must occur exactly once: copy it from the file, character for character", e.Path)
+	s := fmt.Sprintf("the search text occurs 0 times in %s and must occur exactly once: copy it from the file, character for character", show(e.Path))
 	if e.Hint != "" {
 		s += "; " + e.Hint
 	}
@@ -199,14 +201,19 @@ func (e *PatternError) Unwrap() error { return e.Err }
 type movedError struct{ path string }
 
 func (e *movedError) Error() string {
-	return e.path + " changed while it was being opened, so it was not touched: try again"
+	return show(e.path) + " changed while it was being opened, so it was not touched: try again"
 }
 
 func (e *movedError) Is(target error) bool { return target == ErrMoved }
 
-func missing(path string) error {
-	return fmt.Errorf("%s does not exist: %w", path, fs.ErrNotExist)
-}
+// missingError says that nothing is at a path. It matches fs.ErrNotExist.
+type missingError struct{ path string }
+
+func (e *missingError) Error() string { return show(e.path) + " does not exist" }
+
+func (e *missingError) Unwrap() error { return fs.ErrNotExist }
+
+func missing(path string) error { return &missingError{path} }
 
 func refused(act policy.Act, target string, v policy.Verdict) error {
 	return v.Refusal(policy.Need{Act: act, Target: target})
@@ -217,6 +224,15 @@ func plural(n int, one, many string) string {
 		return one
 	}
 	return many
+}
+
+// show is a path as an error names it: as it is, or quoted when it would break
+// the line or hold something that is not seen.
+func show(path string) string {
+	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return path
+	}
+	return quote(path)
 }
 
 func quote(s string) string { return strconv.Quote(s) }

@@ -2,9 +2,11 @@ package workspace
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -188,6 +190,40 @@ func TestDiffRoundTrips(t *testing.T) {
 			t.Fatalf("taking %q back from %q gives %q, %v, want %q", d, now, got, err, old)
 		}
 	})
+}
+
+func TestDiffRoundTripsForManyTexts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) // the same texts every time
+	alphabet := []string{"a", "b", "c", "a\r", "", "  a"}
+	text := func() string {
+		ls := make([]string, r.IntN(15))
+		for i := range ls {
+			ls[i] = alphabet[r.IntN(len(alphabet))]
+		}
+		s := strings.Join(ls, "\n")
+		if len(ls) > 0 && r.IntN(2) == 0 {
+			s += "\n"
+		}
+		return s
+	}
+	for range 2000 {
+		old, now := text(), text()
+		if old == now {
+			continue
+		}
+		hunks, err := parsePatch(Diff(old, now))
+		if err != nil {
+			t.Fatalf("diff of %q and %q: %v", old, now, err)
+		}
+		there, err1 := applyHunks(old, hunks)
+		back, err2 := applyHunks(now, reverseHunks(hunks))
+		if err := errors.Join(err1, err2); err != nil || there != now || back != old {
+			t.Fatalf("%q to %q and back: %q, %q, %v", old, now, there, back, err)
+		}
+		if again := reverseHunks(reverseHunks(hunks)); !reflect.DeepEqual(again, hunks) {
+			t.Fatalf("turned round twice %+v is %+v", hunks, again)
+		}
+	}
 }
 
 func TestGitAgreesWithOurDiffs(t *testing.T) {

@@ -120,6 +120,9 @@ func (w *Workspace) remember(real string, data []byte, c Content) {
 
 func sliceOf(real string, c Content, offset, limit int) (Slice, error) {
 	s := Slice{Content: c, Path: real, Total: countLines(c.Text)}
+	if c.Missing {
+		return s, nil
+	}
 	if offset > 1 && offset > s.Total {
 		return Slice{}, &RangeError{Path: real, Offset: offset, Total: s.Total}
 	}

@@ -275,7 +275,7 @@ func causeOf(err error) error {
 
 // failure is a failed system call, told with the caller's path.
 func failure(op, path string, err error) error {
-	return &fs.PathError{Op: op, Path: path, Err: causeOf(err)}
+	return &fs.PathError{Op: op, Path: show(path), Err: causeOf(err)}
 }
 
 func kindOf(m fs.FileMode) string {

@@ -308,7 +308,7 @@ func (w *Workspace) before(ctx context.Context, t *target) error {
 		p.State, p.Before = StateText, t.data
 	}
 	if err := w.journal.Before(ctx, p); err != nil {
-		return fmt.Errorf("%s was not written, because what it held could not be recorded first: %w", t.real, err)
+		return fmt.Errorf("%s was not written, because what it held could not be recorded first: %w", show(t.real), err)
 	}
 	w.memory.keep(key)
 	return nil
@@ -423,7 +423,7 @@ func (t *target) overwrite(data []byte) error {
 		return fail(err)
 	}
 	if names(f, info) > 1 {
-		return fmt.Errorf("write %s: it has other names, and its directory takes no new file that could replace it", t.real)
+		return fmt.Errorf("write %s: it has other names, and its directory takes no new file that could replace it", show(t.real))
 	}
 	if _, err := f.WriteAt(data, 0); err != nil {
 		return fail(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -242,6 +243,16 @@ func ended(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// printable is a name as it is, or quoted when it holds something that is not
+// seen or that would look like more than a name: a line break, a control, a
+// zero-width or a text-direction character.
+func printable(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 func plural(n int, one, many string) string {

@@ -85,7 +85,7 @@ func (e *Env) readCeiling(path string) int {
 }
 
 func readResult(path string, s workspace.Slice, offset, limit int) tool.Result {
-	head := "read " + path
+	head := "read " + printable(path)
 	if s.Encoding != workspace.UTF8 {
 		head += " (" + string(s.Encoding) + ")"
 	}
@@ -105,7 +105,7 @@ func readResult(path string, s workspace.Slice, offset, limit int) tool.Result {
 		head += ": empty"
 	}
 	r := tool.Result{
-		Text: observation(head, body), Decision: "read " + path,
+		Text: observation(head, body), Decision: "read " + printable(path),
 		Kind: trace.ObsRead, Target: s.Path, Digest: s.Digest,
 	}
 	if ranged {
@@ -118,27 +118,29 @@ func (e *Env) readFailed(in readArgs, err error) tool.Result {
 	if r, ok := refusal("read", err); ok {
 		return r
 	}
-	head, decision := "read "+in.Path+" error", "read error"
+	name := printable(in.Path)
+	head, decision := "read "+name+" error", "read error"
 	var big *workspace.TooLargeError
 	var kind *workspace.NotTextError
 	switch {
 	case errors.As(err, &big):
-		return failed("read "+in.Path+" refused", "read "+in.Path+" refused", e.tooLarge(in, big))
+		return failed("read "+name+" refused", "read "+name+" refused", e.tooLarge(in, big))
 	case errors.As(err, &kind):
-		return failed("read "+in.Path+" refused", "read "+in.Path+" refused", e.notText(kind))
+		return failed("read "+name+" refused", "read "+name+" refused", e.notText(kind))
 	}
 	return failed(decision, head, err.Error())
 }
 
 // tooLarge says which ceiling a read hit and what can be done about it.
 func (e *Env) tooLarge(in readArgs, big *workspace.TooLargeError) string {
+	name := printable(in.Path)
 	if big.Which != workspace.CeilingChars {
 		return fmt.Sprintf("%s has %s bytes and at most %s can be read at once. Nothing was returned: ask for a range with offset and limit, or search it with grep.",
-			in.Path, commas(big.Size), commas(big.Limit))
+			name, commas(big.Size), commas(big.Limit))
 	}
-	what := in.Path
+	what := name
 	if in.Offset != nil || in.Limit != nil {
-		what = "the range of " + in.Path
+		what = "the range of " + name
 	}
 	own := e.MaxReadChars > 0 && big.Size > int64(e.MaxReadChars)
 	s := fmt.Sprintf("%s has %s characters", what, commas(big.Size))
@@ -166,7 +168,7 @@ func (e *Env) tooLarge(in readArgs, big *workspace.TooLargeError) string {
 
 func (e *Env) notText(err *workspace.NotTextError) string {
 	c := err.Content
-	s := fmt.Sprintf("%s is %s, not text. Nothing was returned.", err.Path, c.Describe())
+	s := fmt.Sprintf("%s is %s, not text. Nothing was returned.", printable(err.Path), c.Describe())
 	switch {
 	case c.Reader == "":
 	case e.Has != nil && e.Has(c.Reader):
@@ -214,7 +216,7 @@ func writeFile(e *Env) tool.Tool {
 				if err != nil {
 					return e.writeFailed("write", in.Path, err), nil
 				}
-				return e.wrote(ctx, c, change, "wrote "+in.Path, "wrote "+in.Path, fmt.Sprintf("(%s)", plural(runes(in.Content), "char", "chars"))), nil
+				return e.wrote(ctx, c, change, "wrote "+printable(in.Path), fmt.Sprintf("(%s)", plural(runes(in.Content), "char", "chars"))), nil
 			},
 		},
 		preview: func(c tool.Call) string {
@@ -263,7 +265,7 @@ func editFile(e *Env) tool.Tool {
 				if err != nil {
 					return e.writeFailed("edit", in.Path, err), nil
 				}
-				return e.wrote(ctx, c, change, "edited "+in.Path, "edited "+in.Path,
+				return e.wrote(ctx, c, change, "edited "+printable(in.Path),
 					fmt.Sprintf("replaced %s with %d", plural(runes(in.Search), "char", "chars"), runes(in.Replace))), nil
 			},
 		},
@@ -315,7 +317,7 @@ func patchFile(e *Env) tool.Tool {
 				if err != nil {
 					return e.writeFailed("patch", in.Path, err), nil
 				}
-				return e.wrote(ctx, c, change, "patched "+in.Path, "patched "+in.Path, "applied "+plural(hunks, "hunk", "hunks")), nil
+				return e.wrote(ctx, c, change, "patched "+printable(in.Path), "applied "+plural(hunks, "hunk", "hunks")), nil
 			},
 		},
 		preview: func(c tool.Call) string {
@@ -333,12 +335,12 @@ func (e *Env) writeFailed(verb, path string, err error) tool.Result {
 	if errors.As(err, &kind) {
 		return failed(verb+" error", verb+" error", e.notText(kind)+" It was not changed.")
 	}
-	return failed(verb+" error", verb+" error", err.Error()+". "+path+" was not changed.")
+	return failed(verb+" error", verb+" error", err.Error()+". "+printable(path)+" was not changed.")
 }
 
 // wrote is the result of a write: what was done, what is worth knowing about it,
 // and what the project's checker says of the workspace now.
-func (e *Env) wrote(ctx context.Context, c tool.Call, change workspace.Change, decision, head, did string) tool.Result {
+func (e *Env) wrote(ctx context.Context, c tool.Call, change workspace.Change, head, did string) tool.Result {
 	lines := []string{"\n[" + head + "] " + did}
 	if !change.Moved() {
 		lines[0] = "\n[" + head + ": no change] " + did + "; the file already had this content, so the workspace did not change"
@@ -349,7 +351,7 @@ func (e *Env) wrote(ctx context.Context, c tool.Call, change workspace.Change, d
 		text += e.afterWrite(ctx, c, e.entryCap()-runes(text))
 	}
 	return tool.Result{
-		Text: text, Decision: decision, Changed: change.Moved(),
+		Text: text, Decision: head, Changed: change.Moved(),
 		Kind: trace.ObsWrite, Target: change.Path,
 	}
 }

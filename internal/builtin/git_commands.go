@@ -54,14 +54,6 @@ func gitStatus(g *gitCall, in gitArgs) (gitResult, error) {
 	return r, nil
 }
 
-// printable is a name as it is, or quoted when it would break the line.
-func printable(name string) string {
-	if q := strconv.Quote(name); len(q) != len(name)+2 {
-		return q
-	}
-	return name
-}
-
 func leftOut(n int) string {
 	if n == 0 {
 		return ""

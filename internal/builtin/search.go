@@ -65,7 +65,7 @@ func grepTool() tool.Tool {
 func grepBody(m workspace.Matches) string {
 	var b strings.Builder
 	for _, h := range m.Hits {
-		fmt.Fprintf(&b, "%s:%d: %s\n", h.Path, h.Line, h.Text)
+		fmt.Fprintf(&b, "%s:%d: %s\n", printable(h.Path), h.Line, h.Text)
 	}
 	switch total := commas(m.Total); {
 	case m.Total == 0:
@@ -120,7 +120,11 @@ func findTool() tool.Tool {
 			}
 			body := "no matches"
 			if f.Total > 0 {
-				body = strings.Join(f.Paths, "\n")
+				shown := make([]string, len(f.Paths))
+				for i, p := range f.Paths {
+					shown[i] = printable(p)
+				}
+				body = strings.Join(shown, "\n")
 			}
 			if f.Total > len(f.Paths) {
 				body += fmt.Sprintf("\nshowing %d of %s paths: narrow the glob", len(f.Paths), commas(f.Total))
@@ -171,8 +175,8 @@ func listTool() tool.Tool {
 				path = "."
 			}
 			return tool.Result{
-				Text:     observation("list_dir "+path, listBody(l)),
-				Decision: fmt.Sprintf("list_dir %s (%s)", path, plural(l.Total, "entry", "entries")),
+				Text:     observation("list_dir "+printable(path), listBody(l)),
+				Decision: fmt.Sprintf("list_dir %s (%s)", printable(path), plural(l.Total, "entry", "entries")),
 				Kind:     trace.ObsFind, Target: path,
 			}, nil
 		},
@@ -185,7 +189,7 @@ func listFailed(path string, err error) tool.Result {
 	}
 	reason := err.Error()
 	if errors.Is(err, workspace.ErrNotRegular) {
-		reason = path + " is not a directory"
+		reason = printable(path) + " is not a directory"
 	}
 	return failed("list_dir error", "list_dir error", reason)
 }
@@ -193,15 +197,16 @@ func listFailed(path string, err error) tool.Result {
 func listBody(l workspace.Listing) string {
 	var b strings.Builder
 	for _, e := range l.Entries {
+		name := printable(e.Path)
 		switch {
 		case e.Kind == workspace.EntryDir:
-			fmt.Fprintf(&b, "dir  %s/\n", e.Path)
+			fmt.Fprintf(&b, "dir  %s/\n", name)
 		case e.Kind == workspace.EntryLink:
-			fmt.Fprintf(&b, "link %s\n", e.Path)
+			fmt.Fprintf(&b, "link %s\n", name)
 		case e.Kind == workspace.EntryFile && e.Size >= 0:
-			fmt.Fprintf(&b, "file %s (%s)\n", e.Path, plural(int(e.Size), "byte", "bytes"))
+			fmt.Fprintf(&b, "file %s (%s)\n", name, plural(int(e.Size), "byte", "bytes"))
 		default:
-			fmt.Fprintf(&b, "%s %s\n", e.Kind, e.Path)
+			fmt.Fprintf(&b, "%s %s\n", e.Kind, name)
 		}
 	}
 	if l.Total == 0 {
