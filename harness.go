@@ -141,3 +141,13 @@ func (h *Harness) RetryGate(ctx context.Context, id trace.RunID, opts ...ResumeO
 	}
 	return loop.RetryGate(ctx, h.host, id, r)
 }
+
+// Fork makes a new run that stands where run id stood after its step: with its
+// goal, its policy, what it had observed and said, and nothing spent. Step 0 is
+// before its first. The old run stays as it is, and the new one waits to be
+// driven by Resume, under the same or another contract. Files are not touched:
+// to put them back as well, take the later steps back with Rewind and UndoStep,
+// the last first.
+func (h *Harness) Fork(ctx context.Context, id trace.RunID, step int) (trace.RunID, error) {
+	return h.host.Store.ForkRun(ctx, id, step)
+}

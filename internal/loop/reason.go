@@ -73,6 +73,9 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		if err := d.lease.Err(); err != nil {
 			return nil, err
 		}
+		if pe, ok := provider.AsError(err); ok && pe.Usage != nil {
+			st.tokens += max(pe.Usage.TotalTokens, 0) // paid for, although nothing came of it
+		}
 		wait, again := d.contract.Retry.Wait(attempt+1, err)
 		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
 			return nil, &escalation{err}
@@ -155,7 +158,7 @@ func (d *drive) ask1(ctx context.Context, req *provider.Request, sink provider.S
 			resp, err = nil, fmt.Errorf("provider %s panicked: %v", d.host.Provider.Name(), p)
 		}
 	}()
-	return d.host.Provider.Complete(ctx, req, sink)
+	return d.host.Provider.Complete(d.dialling(ctx), req, sink)
 }
 
 // take keeps what the model said in the step.
@@ -174,6 +177,9 @@ func (d *drive) take(st *step, resp *provider.Response) {
 			tokens = resp.Usage.ReasoningTokens
 		}
 		d.emit(st.n, trace.Reasoning{Text: resp.Reasoning, Tokens: tokens})
+	}
+	if resp.SchemaDropped {
+		d.rec.context(st.n, "fell_back", "the vendor refused the schema of the answer and was asked without it")
 	}
 	if resp.ServedBy != "" {
 		d.rec.context(st.n, "served", resp.ServedBy)

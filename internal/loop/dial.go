@@ -1,0 +1,64 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+)
+
+// allowLocalEnv lifts the address floor for every host. It is read from the
+// process's own environment and from nowhere else: a file of a workspace must
+// not be able to set it.
+const allowLocalEnv = "IO_HARNESS_ALLOW_LOCAL_ADDRESSES"
+
+// dialling is the context of a completion: the provider keeps its place in a
+// script or a recording for each run, and every address that it dials is held to
+// what was authorised by name.
+func (d *drive) dialling(ctx context.Context) context.Context {
+	ctx = provider.WithScope(ctx, d.runID().String())
+	if len(d.host.Provider.Endpoints()) == 0 {
+		return ctx
+	}
+	return provider.WithDialCheck(ctx, d.judgeDial)
+}
+
+// judgeDial refuses an address behind a host's name that the name must not lead
+// to: one that a rule denies, or one below the floor. A program that named a
+// local address itself, as for a model server of its own, meant it.
+func (d *drive) judgeDial(host string, addr netip.AddrPort) error {
+	local := os.Getenv(allowLocalEnv) == "1" || d.namesLocal(host)
+	if reason, refused := policy.FloorRefuses(addr.Addr(), local); refused {
+		return &policy.RefusedError{Act: policy.Net, Target: host, Rule: reason, Layer: policy.LayerFloor}
+	}
+	need := policy.Need{Act: policy.Net, Target: net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(addr.Port()))), Resolved: addr.String()}
+	if v := d.policy.ForProvider(need.Target).Check(need); v.Effect == policy.Deny {
+		return fmt.Errorf("%s leads to %s: %w", host, addr.Addr(), v.Refusal(need))
+	}
+	return nil
+}
+
+// namesLocal reports whether one of the provider's own endpoints is this host,
+// written as a local address or as localhost.
+func (d *drive) namesLocal(host string) bool {
+	for _, endpoint := range d.host.Provider.Endpoints() {
+		u, err := url.Parse(endpoint)
+		if err != nil || !strings.EqualFold(u.Hostname(), strings.Trim(host, "[]")) {
+			continue
+		}
+		if strings.EqualFold(u.Hostname(), "localhost") {
+			return true
+		}
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+			return a.IsLoopback() || a.IsPrivate()
+		}
+	}
+	return false
+}
