@@ -44,6 +44,13 @@ type Config struct {
 	// Approver decides what the policy asks about. Nil means approve.None:
 	// whatever asks is denied.
 	Approver approve.Approver
+	// Responder answers what an agent asks about its task. Nil pauses the run
+	// until somebody answers. An answer permits nothing.
+	Responder approve.Responder
+	// PlanGate reviews a plan before a run may write or run anything. Nil demands
+	// no plan. It holds for every run and every turn that does work; a turn that
+	// is only answered never meets it.
+	PlanGate approve.PlanGate
 	// Observer watches every run and turn, and makes turns stream. Nil: nobody
 	// watches and nothing streams.
 	Observer trace.Observer
@@ -77,6 +84,7 @@ func New(cfg Config) (*Harness, error) {
 	h := &Harness{
 		host: loop.Host{
 			Provider: cfg.Provider, Store: cfg.Store, Policy: cfg.Policy, Approver: cfg.Approver,
+			Responder: cfg.Responder, PlanGate: cfg.PlanGate,
 			Observer: cfg.Observer, Log: cfg.Logger, Clock: cfg.Clock,
 		},
 		defaults: cfg.Defaults.Clone(),

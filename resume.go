@@ -9,8 +9,8 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-// ResumeOption states one thing about a resume. At most one decision (Decide or
-// Recover) may be given.
+// ResumeOption states one thing about a resume. At most one decision (Decide,
+// Answer, Verdict or Recover) may be given.
 type ResumeOption func(*loop.Resumption)
 
 // Decide answers the request that the run waits for. An approval performs the
@@ -18,6 +18,21 @@ type ResumeOption func(*loop.Resumption)
 // run as denied; a deferral leaves it waiting.
 func Decide(id trace.RequestID, d approve.Decision) ResumeOption {
 	return func(r *loop.Resumption) { r.Decision = &loop.Decision{ID: id, Decision: d} }
+}
+
+// Answer answers the question that the run waits for: one text answers the whole
+// ask, several answer its questions one by one and must be as many. The model
+// reads it; it permits nothing. It fails with a *ResumeError when there is no
+// such question, when it is another run's, or when it was answered before.
+func Answer(id trace.QuestionID, texts ...string) ResumeOption {
+	return func(r *loop.Resumption) { r.Answer = &loop.Answer{ID: id, Texts: texts} }
+}
+
+// Verdict decides the plan that the run waits for: an approval ends the planning,
+// a revision has the model propose again, and a cancel ends the run without
+// asking it. An undecided verdict leaves the run waiting.
+func Verdict(id trace.PlanID, v approve.PlanVerdict) ResumeOption {
+	return func(r *loop.Resumption) { r.Verdict = &loop.Verdict{ID: id, Verdict: v} }
 }
 
 // Recovery is what a person says about a call that was started and whose end

@@ -57,3 +57,24 @@ func WithApprover(a approve.Approver) Option { return func(o *options) { o.host.
 func Decide(id trace.RequestID, d approve.Decision) Option {
 	return func(o *options) { o.resume.Decision = &loop.Decision{ID: id, Decision: d} }
 }
+
+// WithResponder has another responder answer the model's questions during this
+// turn. Nil: a question pauses the turn.
+func WithResponder(r approve.Responder) Option { return func(o *options) { o.host.Responder = r } }
+
+// WithPlanGate puts this turn's work behind another plan gate. Nil demands no
+// plan, except of a turn that has proposed one already.
+func WithPlanGate(g approve.PlanGate) Option { return func(o *options) { o.host.PlanGate = g } }
+
+// Answer answers the question that a paused turn waits for: with one text for the
+// whole ask, or one for each of its questions. It is for ResumeTurn and has no
+// effect on a new turn.
+func Answer(id trace.QuestionID, texts ...string) Option {
+	return func(o *options) { o.resume.Answer = &loop.Answer{ID: id, Texts: texts} }
+}
+
+// Verdict decides the plan that a paused turn waits for. It is for ResumeTurn and
+// has no effect on a new turn.
+func Verdict(id trace.PlanID, v approve.PlanVerdict) Option {
+	return func(o *options) { o.resume.Verdict = &loop.Verdict{ID: id, Verdict: v} }
+}

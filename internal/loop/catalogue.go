@@ -2,6 +2,8 @@ package loop
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/tool"
@@ -46,6 +48,25 @@ func newCatalogue(builtin, registered []tool.Tool) *catalogue {
 		add(t, false)
 	}
 	return c
+}
+
+// with returns the catalogue with one more tool of the library, offered last.
+func (c *catalogue) with(t tool.Tool) *catalogue {
+	spec := t.Spec()
+	out := &catalogue{extra: c.extra, byName: maps.Clone(c.byName)}
+	out.specs = append(slices.Clone(c.specs), provider.ToolSpec{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
+	out.names = append(slices.Clone(c.names), spec.Name)
+	out.byName[spec.Name] = &offered{t, spec, true}
+	return out
+}
+
+// without returns the catalogue without one tool of the library.
+func (c *catalogue) without(name string) *catalogue {
+	out := &catalogue{extra: c.extra, byName: maps.Clone(c.byName)}
+	out.specs = slices.DeleteFunc(slices.Clone(c.specs), func(s provider.ToolSpec) bool { return s.Name == name })
+	out.names = slices.DeleteFunc(slices.Clone(c.names), func(n string) bool { return n == name })
+	delete(out.byName, name)
+	return out
 }
 
 // isReadOnly reports whether calls of the named tool may overlap others.

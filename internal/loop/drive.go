@@ -32,6 +32,10 @@ type Host struct {
 	Store    *store.Store
 	Policy   policy.Policy
 	Approver approve.Approver
+	// Responder answers what the model asks; nil pauses the run instead.
+	Responder approve.Responder
+	// PlanGate demands a plan before anything writes or runs; nil demands none.
+	PlanGate approve.PlanGate
 	Observer trace.Observer
 	Log      *slog.Logger
 	Clock    func() time.Time
@@ -73,7 +77,9 @@ type drive struct {
 	// The state of the run.
 	policy        policy.Policy // base, with what an approver asked to remember
 	remembered    []policy.Rule
-	system        string
+	planning      bool   // a plan must be approved first
+	system        string // in force: while planning another than workSystem
+	workSystem    string
 	openingSystem string
 	classifies    bool // the first completion may be the whole answer
 	ledger        *prompt.Log
@@ -99,6 +105,8 @@ type drive struct {
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash
 	announced     atomic.Int64            // changes that this drive has announced
+	answers       []store.PendingQuestion // given, and never told
+	verdicts      []store.PendingPlan     // likewise
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.
@@ -172,7 +180,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		d.close()
 		return nil, err
 	}
-	d.catalogue = newCatalogue(d.builtinTools(), c.Tools)
+	d.catalogue = newCatalogue(d.libraryTools(), c.Tools)
 	if d.criterion, err = verify.Prepare(ctx, c.Verify, d.gateEnv(0)); err != nil {
 		d.close()
 		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
@@ -185,6 +193,10 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 	if err := verify.Preflight(d.criterion, d.gateEnv(0), d.models()); err != nil {
 		d.close()
 		return nil, &task.InvalidError{Field: "Verify", Reason: err.Error(), Err: err}
+	}
+	if err := approve.CheckSelfApproval(h.Approver, d.models()...); err != nil {
+		d.close()
+		return nil, &task.InvalidError{Field: "Approver", Reason: err.Error(), Err: err}
 	}
 	return d, nil
 }
@@ -236,6 +248,7 @@ func (d *drive) start(ctx context.Context, turn *Turn) error {
 		return err
 	}
 	d.hold(lease)
+	d.beginPlanning(nil, false)
 	return nil
 }
 
@@ -267,10 +280,13 @@ func (d *drive) streams() bool {
 	return d.classes && d.watch.Watched()
 }
 
-// setPolicy puts the remembered rules on top of the caller's policy, for
-// everything that asks it.
+// setPolicy puts the remembered rules, and the lock while a plan is pending, on
+// top of the caller's policy, for everything that asks it.
 func (d *drive) setPolicy() {
 	d.policy = d.base.Remember(d.remembered...)
+	if d.planning {
+		d.policy = d.policy.PlanLock()
+	}
 	d.workspace = d.workspace.WithPolicy(d.policy)
 }
 
@@ -347,6 +363,9 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 	if err := d.commit(ctx, st, out); err != nil || out != nil {
 		return out, err
 	}
+	if d.planning { // there is no work to judge, and judging it may run commands
+		return nil, nil
+	}
 	passed, err := d.check(ctx, st.n, st.answered)
 	if err != nil || !passed {
 		return nil, err
@@ -416,6 +435,9 @@ func (d *drive) settle(st *step) {
 	if len(st.calls) == 0 {
 		st.notes = append(st.notes, note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage)))
 	}
+	if st.plan != nil {
+		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))
+	}
 	d.judgeAnswer(st)
 	st.progress = d.stall.step(st.signature(), st.changed())
 	if st.progress == replan && st.pause == nil {
@@ -435,7 +457,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	obs := st.observations()
 	c := store.StepCommit{
 		Step: st.n, Decision: st.decision(), Prompt: st.user, ToolCall: st.signature(), Tokens: st.tokens, Changed: st.changed(),
-		Turn: &turn, Observations: obs, Reported: st.tokens,
+		Turn: &turn, Observations: obs, Reported: st.tokens, Answered: st.toldAnswers, Decided: st.toldPlans,
 	}
 	if out != nil {
 		if out.Kind == trace.Stalled {
@@ -455,6 +477,9 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
 	d.accounts, d.writes = nil, nil
+	if st.plan != nil {
+		d.endPlanning()
+	}
 	if c.Changed {
 		d.edits++
 	}

@@ -121,7 +121,11 @@ func (d *drive) refuse(st *step, c *call, j judged) {
 	target := needTarget(j.need)
 	d.rec.refusal(st.n, j, "")
 	d.emit(st.n, trace.RefusedAct{Act: string(j.need.Act), Target: target, Rule: j.verdict.Rule, Layer: j.verdict.Layer})
-	c.refuse(st.n, fmt.Sprintf("%s refused", j.need.Act), prompt.Refused(j.need.Act, target, j.verdict.Rule, j.verdict.Layer))
+	text := prompt.Refused(j.need.Act, target, j.verdict.Rule, j.verdict.Layer)
+	if j.verdict.Layer == policy.LayerPlanGate {
+		text = prompt.PlanFirst(c.name)
+	}
+	c.refuse(st.n, fmt.Sprintf("%s refused", j.need.Act), text)
 }
 
 // ask puts one question to the approver and acts on the row that holds the
@@ -250,7 +254,7 @@ func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request,
 		d.rec.approverCall(req.Step, sp)
 	}
 	if dec.Kind == approve.DecisionApprove {
-		if why := d.rewriteFault(c, req, dec.Modified); why != "" {
+		if why := rewriteFault(c.name, c.args, req, dec.Modified); why != "" {
 			dec = approve.Deny(why)
 		}
 	}
@@ -285,7 +289,7 @@ func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request,
 // rewriteFault says why an approver's change of a call cannot be honoured, or
 // nothing. What is done must be what was approved, so it is judged before the
 // approval is stored.
-func (d *drive) rewriteFault(c *call, req approve.Request, m *approve.Modified) string {
+func rewriteFault(name string, arguments json.RawMessage, req approve.Request, m *approve.Modified) string {
 	if m == nil {
 		return ""
 	}
@@ -293,8 +297,8 @@ func (d *drive) rewriteFault(c *call, req approve.Request, m *approve.Modified) 
 		return err.Error()
 	}
 	var args map[string]json.RawMessage
-	if err := json.Unmarshal(c.args, &args); err != nil || args["path"] == nil || m.Content != nil && args["content"] == nil {
-		return fmt.Sprintf("the approver changed the act, which cannot be done for %s: approve it as asked, deny it, or narrow it by a rule", c.name)
+	if err := json.Unmarshal(arguments, &args); err != nil || args["path"] == nil || m.Content != nil && args["content"] == nil {
+		return fmt.Sprintf("the approver changed the act, which cannot be done for %s: approve it as asked, deny it, or narrow it by a rule", name)
 	}
 	return ""
 }

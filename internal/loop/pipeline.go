@@ -89,6 +89,9 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	if d.answerFromAccount(st, c) {
 		return nil
 	}
+	if own, ok := entry.tool.(*runTool); ok && !d.planHolds(c) {
+		return own.perform(ctx, st, c)
+	}
 	needs, err := d.needs(st, c)
 	if err != nil {
 		d.fail(st, c, err)
@@ -136,7 +139,7 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 // needs is what the call wants to do. A tool that does not say needs the
 // permission to execute its own name.
 func (d *drive) needs(st *step, c *call) ([]policy.Need, error) {
-	if n, ok := c.tool.(tool.Needer); ok {
+	if n, ok := c.tool.(tool.Needer); ok && !d.planHolds(c) {
 		return n.Needs(d.toolCall(st, c))
 	}
 	return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil

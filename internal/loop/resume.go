@@ -30,6 +30,8 @@ type Resumption struct {
 
 	// At most one of these is set: what the run waits for.
 	Decision *Decision
+	Answer   *Answer
+	Verdict  *Verdict
 	Recovery *store.RecoveryDecision
 }
 
@@ -58,7 +60,7 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 	if h.Provider == nil || h.Store == nil {
 		return nil, res, h.Validate()
 	}
-	opts, err := r.enter(h)
+	opts, err := r.enter(ctx, h, id)
 	if err != nil {
 		return nil, res, err
 	}
@@ -82,7 +84,7 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 }
 
 // enter is what the store is told of a resume.
-func (r Resumption) enter(h Host) (store.EnterOptions, error) {
+func (r Resumption) enter(ctx context.Context, h Host, id trace.RunID) (store.EnterOptions, error) {
 	opts := store.EnterOptions{Provider: h.Provider.Name(), LeaseTTL: r.Defaults.Lease(), Recovery: r.Recovery}
 	if r.Contract != nil {
 		opts.LeaseTTL = r.Contract.Lease()
@@ -97,28 +99,92 @@ func (r Resumption) enter(h Host) (store.EnterOptions, error) {
 		}
 		opts.Policy = raw
 	}
-	if r.Decision == nil {
-		return opts, nil
+	return opts, r.say(ctx, h, id, &opts)
+}
+
+// say adds to opts what a person says with the resume.
+func (r Resumption) say(ctx context.Context, h Host, id trace.RunID, opts *store.EnterOptions) (err error) {
+	said := 0
+	for _, one := range []bool{r.Decision != nil, r.Answer != nil, r.Verdict != nil, r.Recovery != nil} {
+		if one {
+			said++
+		}
 	}
-	dec := r.Decision.Decision
-	out := &store.ApprovalDecision{ID: r.Decision.ID, Reason: dec.Reason}
-	switch dec.Kind {
+	switch {
+	case said > 1:
+		return &task.InvalidError{Field: "resume", Reason: "more than one decision is given: a run waits for one thing at a time"}
+	case r.Decision != nil:
+		opts.Decision, err = r.Decision.forStore(ctx, h.Store)
+	case r.Answer != nil:
+		opts.Answer, err = r.Answer.forStore(ctx, h.Store, id)
+	case r.Verdict != nil && r.Verdict.Verdict.Decided():
+		v := planDecision(r.Verdict.ID, r.Verdict.Verdict, "")
+		opts.Verdict = &v
+	}
+	return err
+}
+
+// forStore is the decision as the store takes it, and nil for one that decides
+// nothing. It fails with an *approve.RewriteError, or a *task.InvalidError, when
+// the act cannot be changed as the decision says.
+func (d Decision) forStore(ctx context.Context, st *store.Store) (*store.ApprovalDecision, error) {
+	out := &store.ApprovalDecision{ID: d.ID}
+	switch d.Decision.Kind {
 	case approve.DecisionApprove:
 		out.Verdict = store.Approve
 	case approve.DecisionDeny:
-		out.Verdict = store.Deny
+		out.Verdict, out.Reason = store.Deny, clean(d.Decision.Reason)
+		return out, nil
 	default:
-		return opts, nil // a second deferral decides nothing: the run still waits
+		return nil, nil // a second deferral decides nothing: the run still waits
+	}
+	if err := d.fits(ctx, st); err != nil {
+		return nil, err
 	}
 	var err error
-	if out.Modified, err = jsonOf(dec.Modified); err != nil {
-		return opts, err
+	if out.Modified, err = jsonOf(d.Decision.Modified); err != nil {
+		return nil, err
 	}
-	if out.Remember, err = jsonOf(dec.Remember); err != nil {
-		return opts, err
+	out.Remember, err = jsonOf(d.Decision.Remember)
+	return out, err
+}
+
+// fits reports whether what the decision makes of the act can be done: what is
+// done must be what was approved.
+func (d Decision) fits(ctx context.Context, st *store.Store) error {
+	if d.Decision.Modified == nil {
+		return nil
 	}
-	opts.Decision = out
-	return opts, nil
+	row, err := st.Pending(ctx, d.ID)
+	if err != nil {
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // entering the run says so better
+		}
+		return err
+	}
+	req := approve.Request{Act: policy.Act(row.Act), Target: row.Target, Content: row.Content}
+	if err := req.CheckModified(d.Decision.Modified); err != nil {
+		return err
+	}
+	if why := rewriteFault(row.Tool, row.Arguments, req, d.Decision.Modified); why != "" {
+		return &task.InvalidError{Field: "decision", Reason: why}
+	}
+	return nil
+}
+
+// DecideFrom decides a request of a run that another process drives, and reports
+// whether this is the decision that counts. It cannot defer. The caller has made
+// sure that the request is one of the run's.
+func DecideFrom(ctx context.Context, st *store.Store, d Decision, by string) (bool, error) {
+	out, err := d.forStore(ctx, st)
+	if err != nil {
+		return false, err
+	}
+	if out == nil {
+		return false, &task.InvalidError{Field: "decision", Reason: "defers: from another process a request is approved or denied, and until then it waits"}
+	}
+	out.By = by
+	return st.ResolvePending(ctx, *out)
 }
 
 // report is the result of a run that is not driven: it ended, or it waits.
@@ -208,6 +274,12 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	d.classifies, d.settled = d.classes && d.contract.Answers(), true
 	d.due, d.accounts, d.writes = left.Approved, left.Accounts, left.Writes
 	d.discardLeftovers()
+	d.answers, d.verdicts = left.Answers, left.Verdicts
+	plans, err := d.store.Plans(ctx, d.runID())
+	if err != nil {
+		return err
+	}
+	d.beginPlanning(left.ApprovedPlan, len(plans) > 0)
 	if err := d.restoreKnowledge(ctx, stored); err != nil {
 		return err
 	}
@@ -294,12 +366,15 @@ func (d *drive) restoreGate(ctx context.Context) error {
 // catchUp finishes what the last drive left undone of its last committed step:
 // what a person has approved meanwhile, and the verdict of the gate.
 func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
+	if out, err := d.deliver(ctx); out != nil || err != nil {
+		return out, err
+	}
 	for _, p := range d.due {
 		if err := d.perform(ctx, p); err != nil {
 			return nil, err
 		}
 	}
-	if d.last == 0 || d.criterion == nil || d.judged {
+	if d.last == 0 || d.criterion == nil || d.judged || d.planning {
 		return nil, nil
 	}
 	d.edits++ // what the dead drive changed is not known to have been judged

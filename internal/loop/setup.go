@@ -94,7 +94,8 @@ func (d *drive) builtinTools() []tool.Tool {
 }
 
 // composeSystem writes the system block, once: its bytes must stay the same for
-// as long as a vendor's cache is to hold.
+// as long as a vendor's cache is to hold. The end of the planning is the one time
+// that they change, so the block behind it is written now as well.
 func (d *drive) composeSystem(ctx context.Context) error {
 	applied, err := sandbox.Plan(ctx, d.profile)
 	if err != nil {
@@ -103,12 +104,16 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	s := prompt.System{
 		Base: prompt.Work, Preset: string(d.contract.Prompt.Preset), Replace: d.contract.Prompt.Replace, Append: d.contract.Prompt.Append,
 		ExtraTools: d.catalogue.extra, Instructions: d.contract.Prompt.Instructions,
-		Boundary: prompt.Boundary(d.policy, applied), Family: provider.PromptFamily(d.host.Provider),
+		Boundary: prompt.Boundary(d.policy, applied), Family: provider.PromptFamily(d.host.Provider), Planning: d.planning,
 	}
 	composed := s.Compose()
-	d.system = composed.Text
+	d.system, d.workSystem = composed.Text, composed.Text
 	s.Base = prompt.Conversation
 	d.openingSystem = s.Compose().Text
+	if d.planning {
+		s.Base, s.Planning, s.Boundary = prompt.Work, false, prompt.Boundary(d.base.Remember(d.remembered...), applied)
+		d.workSystem = s.Compose().Text
+	}
 	d.emit(0, trace.PromptComposed{
 		Family: string(composed.Family), Bytes: len(composed.Text), Source: composed.Source,
 		Boundary: composed.Boundary, Instructions: composed.Instructions,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -26,6 +27,10 @@ type step struct {
 	misshapen bool // it answered, and not in the demanded shape
 	calls     []*call
 	notes     []trace.Observation // observations that answer no call, told behind the calls'
+
+	plan        *approve.Plan      // approved in this step; in force behind it
+	toldAnswers []trace.QuestionID // answered, and told with this step
+	toldPlans   []trace.PlanID     // decided, likewise
 
 	progress   progress
 	speculated trace.Speculated
