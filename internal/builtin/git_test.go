@@ -144,6 +144,27 @@ func TestGitBranchAndWorktree(t *testing.T) {
 	}
 }
 
+func TestGitUnderTheDefaultPolicy(t *testing.T) {
+	r := newRepo(t, policy.Default().Layer("app").AllowExec("git").AllowWrite(".git"))
+	r.write("f", "x\n")
+	for _, call := range [][2]string{{"git_status", `{}`}, {"git_add", `{"paths":["f"]}`}, {"git_commit", `{"message":"m"}`}, {"git_branch", `{"name":"b"}`}} {
+		if got, res := r.call(call[0], call[1]); res.Failed || len(r.asked) > 0 {
+			t.Errorf("%s = %q, asked %v, want it allowed by the two rules", call[0], got, r.asked)
+		}
+	}
+	got, _ := r.call("write_file", args("path", ".git/config", "content", "x"))
+	wantHas(t, got, "gate: write .git/config")
+	r.call("exec", args("argv", []string{"git", "push"}))
+	if len(r.asked) == 0 {
+		t.Error("git push was not asked about")
+	}
+	plain := newRepo(t, policy.Default())
+	plain.call("git_commit", `{"message":"m"}`)
+	if len(plain.asked) != 2 {
+		t.Errorf("asked %v, want it about git and about writing .git", plain.asked)
+	}
+}
+
 func TestBranchNames(t *testing.T) {
 	for _, ok := range []string{"a", "feature/x-1", "v1.2_3", "A/b/C", strings.Repeat("n", 100)} {
 		if err := branchFault(ok); err != nil {
