@@ -36,7 +36,10 @@ const (
 	KindIO         ErrorKind = "io"         // the operating system failed a read or a write
 	KindCantOpen   ErrorKind = "cantopen"   // the file cannot be opened, for example because its directory is missing
 	KindInvalid    ErrorKind = "invalid"    // what was handed in can never be stored, such as a path that is not UTF-8
-	KindOther      ErrorKind = "other"
+	// KindWALNotTruncated says that the call did what was asked, but that a reader
+	// keeps removed words, or freed space, in the write-ahead log.
+	KindWALNotTruncated ErrorKind = "wal_not_truncated"
+	KindOther           ErrorKind = "other"
 )
 
 // Error is a failure of the database or of what was handed to it.

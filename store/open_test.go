@@ -200,7 +200,7 @@ func TestAFileOfANewerGenerationThatAllowsUsIsUsed(t *testing.T) {
 // raw runs a script on a closed store's file.
 func raw(t testing.TB, path, script string, args ...any) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", path+"?_pragma=secure_delete(1)")
 	if err != nil {
 		t.Fatal(err)
 	}

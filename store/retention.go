@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// Size is how much of a store something takes.
+type Size struct {
+	Turns int64
+	Runs  int64
+	Rows  int64 // of all tables, the session's own included
+	Bytes int64 // of text and blobs, exact; keys, numbers and indexes come on top
+}
+
+// Removed tells what a deletion took.
+type Removed struct {
+	Sessions      int64
+	Turns         int64
+	Runs          int64
+	Rows          int64
+	Bytes         int64 // of text and blobs
+	RestorePoints int64 // files whose earlier contents are gone with it
+
+	// Refused names what a sweep left alone, because a run of it is driven,
+	// waits, or was left behind and can be resumed.
+	Refused     []trace.SessionID
+	RefusedRuns []trace.RunID
+}
+
+type sweepOptions struct{ dry bool }
+
+// A SweepOption changes what a sweep does.
+type SweepOption func(*sweepOptions)
+
+// DryRun reports what a sweep would take and refuse, and takes nothing.
+func DryRun() SweepOption { return func(o *sweepOptions) { o.dry = true } }
+
+// The sets that retention works on, as subselects with the one parameter ?1.
+const (
+	oneSession = `SELECT id FROM sessions WHERE id = ?1`
+	// stillOpen says that something of the tree of run t.run_id may go on.
+	stillOpen = `EXISTS (SELECT 1 FROM runs r WHERE r.root_run_id = t.run_id AND r.status IN ('running', 'paused'))
+		OR EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = t.run_id)`
+	oldSessions  = `SELECT s.id FROM sessions s WHERE s.created_at < ?1 AND NOT EXISTS (SELECT 1 FROM session_turns t WHERE t.session_id = s.id AND (` + stillOpen + `))`
+	keptSessions = `SELECT s.id FROM sessions s WHERE s.created_at < ?1 AND EXISTS (SELECT 1 FROM session_turns t WHERE t.session_id = s.id AND (` + stillOpen + `)) ORDER BY s.id`
+	oneRoot      = `SELECT id AS run_id FROM runs WHERE id = ?1 AND root_run_id = id`
+	looseRoots   = `SELECT t.id AS run_id FROM runs t WHERE t.started_at < ?1 AND t.root_run_id = t.id AND NOT EXISTS (SELECT 1 FROM session_turns st WHERE st.run_id = t.id)`
+	oldRuns      = `SELECT t.run_id FROM (` + looseRoots + `) t WHERE NOT (` + stillOpen + `)`
+	keptRuns     = `SELECT t.run_id FROM (` + looseRoots + `) t WHERE ` + stillOpen + ` ORDER BY t.run_id`
+)
+
+// runsOfSessions and runsOfRoots select the runs that go with a set.
+func runsOfSessions(sessions string) string {
+	return `SELECT r.id FROM runs r WHERE r.root_run_id IN (SELECT t.run_id FROM session_turns t WHERE t.session_id IN (` + sessions + `))`
+}
+
+func runsOfRoots(roots string) string {
+	return `SELECT r.id FROM runs r WHERE r.root_run_id IN (` + roots + `)`
+}
+
+// measureSQL counts the rows and the bytes of every table that belong to a set
+// of runs, and of the sessions themselves, in one statement.
+func measureSQL(name, runs, sessions string) statement {
+	var parts []string
+	add := func(t table, where string) {
+		sum := "0"
+		for _, col := range t.columns {
+			if col.bytes {
+				sum += " + coalesce(octet_length(" + col.name + "), 0)"
+			}
+		}
+		parts = append(parts, fmt.Sprintf("SELECT '%s', count(*), coalesce(sum(%s), 0) FROM %s WHERE %s", t.name, sum, t.name, where))
+	}
+	for _, t := range runTables() {
+		add(t, fmt.Sprintf(t.of, runs))
+	}
+	if sessions != "" {
+		for _, t := range otherTables() {
+			if t.name == "sessions" {
+				add(t, "id IN ("+sessions+")")
+			}
+		}
+	}
+	return statement{name, strings.Join(parts, "\nUNION ALL ")}
+}
+
+// A removal is one way to choose what goes.
+type removal struct {
+	op       string
+	sessions string // subselect; empty when only runs go
+	runs     string // subselect of every run that goes
+	roots    string // subselect of the roots among them
+}
+
+func sessionRemoval(op, sessions string) removal {
+	return removal{op: op, sessions: sessions, runs: runsOfSessions(sessions),
+		roots: `SELECT t.run_id FROM session_turns t WHERE t.session_id IN (` + sessions + `)`}
+}
+
+func runRemoval(op, roots string) removal {
+	return removal{op: op, runs: runsOfRoots(roots), roots: roots}
+}
+
+// measure counts what the removal would take.
+func (r removal) measure(q *query, arg any) (out Removed, err error) {
+	err = q.each(measureSQL("measure "+r.op, r.runs, r.sessions), []any{arg}, func(sc scanner) error {
+		var name string
+		var rows, bytes int64
+		if err := sc.Scan(&name, &rows, &bytes); err != nil {
+			return err
+		}
+		out.Rows += rows
+		out.Bytes += bytes
+		switch name {
+		case "sessions":
+			out.Sessions = rows
+		case "session_turns":
+			out.Turns = rows
+		case "runs":
+			out.Runs = rows
+		case "snapshots":
+			out.RestorePoints = rows
+		}
+		return nil
+	})
+	return out, err
+}
+
+// take removes it; everything that belongs to a run goes with the run.
+func (r removal) take(t *txn, arg any) error {
+	if r.sessions == "" {
+		_, err := t.exec(statement{"delete runs of " + r.op, `DELETE FROM runs WHERE root_run_id IN (` + r.roots + `)`}, arg)
+		return err
+	}
+	// Which sessions go is settled before their runs are, because the choice
+	// looks at the runs.
+	if _, err := t.exec(statement{"delete runs of " + r.op, `DELETE FROM runs WHERE root_run_id IN (` + r.roots + `)`}, arg); err != nil {
+		return err
+	}
+	_, err := t.exec(statement{"delete sessions of " + r.op, `DELETE FROM sessions WHERE id IN (` + r.sessions + `)`}, arg)
+	return err
+}
+
+// free refuses what somebody drives.
+func (s *Store) free(t *txn, r removal, arg any) error {
+	held, err := list(&t.query, statement{"leases of " + r.op, `SELECT run_id FROM run_leases WHERE run_id IN (` + r.roots + `) ORDER BY run_id`}, []any{arg},
+		func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
+	if err != nil {
+		return err
+	}
+	for _, root := range held {
+		if _, _, _, err := s.available(&t.query, root, t.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove measures and takes in one transaction, then makes sure that the words
+// are not left in the log.
+func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn) error) (out Removed, err error) {
+	err = s.write(ctx, r.op, func(t *txn) error {
+		if before != nil {
+			if err := before(t); err != nil {
+				return err
+			}
+		}
+		if err := s.free(t, r, arg); err != nil {
+			return err
+		}
+		if out, err = r.measure(&t.query, arg); err != nil {
+			return err
+		}
+		return r.take(t, arg)
+	})
+	if err != nil {
+		return Removed{}, err
+	}
+	return out, s.scrub(ctx, r.op)
+}
+
+// SessionSize measures a session with its turns, their runs and everything
+// those started; nil when there is no such session. DeleteSession directly
+// afterwards reports the same figures.
+func (s *Store) SessionSize(ctx context.Context, id trace.SessionID) (*Size, error) {
+	var m Removed
+	err := s.snapshot(ctx, "session size", func(q *query) (err error) {
+		m, err = sessionRemoval("session size", oneSession).measure(q, id)
+		return err
+	})
+	if err != nil || m.Sessions == 0 {
+		return nil, err
+	}
+	return &Size{Turns: m.Turns, Runs: m.Runs, Rows: m.Rows, Bytes: m.Bytes}, nil
+}
+
+// DeleteSession removes a session with its turns, their runs and everything
+// those started, resumable or not, all or nothing. A session of which somebody
+// drives a run is a ConflictError; one that is not there gives zeros. Notes
+// stay, but the evidence for those that the runs drew on goes.
+//
+// An error of kind KindWALNotTruncated says that the session is gone and that
+// its words may still be read in the write-ahead log until Compact.
+func (s *Store) DeleteSession(ctx context.Context, id trace.SessionID) (Removed, error) {
+	return s.remove(ctx, sessionRemoval("delete session", oneSession), id, nil)
+}
+
+// SweepSessions removes every session that was created before the given time,
+// as DeleteSession does, but leaves alone those of which a run is driven,
+// waits, or can be resumed after a crash: they are named in Refused. It issues
+// the same number of statements whatever the number of sessions.
+func (s *Store) SweepSessions(ctx context.Context, before time.Time, opts ...SweepOption) (Removed, error) {
+	r := sessionRemoval("sweep sessions", oldSessions)
+	return s.sweep(ctx, r, before, opts, func(q *query, out *Removed) (err error) {
+		out.Refused, err = list(q, statement{"refused sessions", keptSessions}, []any{before.UnixMilli()},
+			func(sc scanner) (id trace.SessionID, err error) { return id, sc.Scan(&id) })
+		return err
+	})
+}
+
+// DeleteRun removes a root run that no session reaches, with every run that it
+// started. A run that somebody drives is a ConflictError, one that belongs to a
+// session or to a tree above it KindInvalid; one that is not there gives zeros.
+func (s *Store) DeleteRun(ctx context.Context, root trace.RunID) (Removed, error) {
+	return s.remove(ctx, runRemoval("delete run", oneRoot), root, func(t *txn) error {
+		info, err := runInfo(&t.query, root)
+		if noRows(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.RootID != root {
+			return invalid("delete run", "run %d belongs to the tree of run %d: delete that one", root, info.RootID)
+		}
+		turns, err := list(&t.query, readTurnOfRun, []any{root}, scanSessionTurn)
+		if err == nil && len(turns) > 0 {
+			return invalid("delete run", "run %d is a turn of session %d: delete the session", root, turns[0].SessionID)
+		}
+		return err
+	})
+}
+
+// SweepRuns removes every root run that no session reaches and that started
+// before the given time, with every run that it started; those that are driven,
+// wait, or can be resumed after a crash are left alone and named in RefusedRuns.
+func (s *Store) SweepRuns(ctx context.Context, before time.Time, opts ...SweepOption) (Removed, error) {
+	r := runRemoval("sweep runs", oldRuns)
+	return s.sweep(ctx, r, before, opts, func(q *query, out *Removed) (err error) {
+		out.RefusedRuns, err = list(q, statement{"refused runs", keptRuns}, []any{before.UnixMilli()},
+			func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
+		return err
+	})
+}
+
+func (s *Store) sweep(ctx context.Context, r removal, before time.Time, opts []SweepOption, refused func(*query, *Removed) error) (out Removed, err error) {
+	var o sweepOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	cut := before.UnixMilli()
+	measure := func(q *query) error {
+		if out, err = r.measure(q, cut); err != nil {
+			return err
+		}
+		return refused(q, &out)
+	}
+	if o.dry {
+		err = s.snapshot(ctx, r.op, measure)
+		return out, err
+	}
+	err = s.write(ctx, r.op, func(t *txn) error {
+		if err := measure(&t.query); err != nil {
+			return err
+		}
+		return r.take(t, cut)
+	})
+	if err != nil {
+		return Removed{}, err
+	}
+	return out, s.scrub(ctx, r.op)
+}
