@@ -46,6 +46,9 @@ func compile(text string, fold bool) []rune {
 // match reports whether the tokens cover the whole of t. With fold, the tokens are
 // folded already and t is folded while it is read.
 func match[T chars](toks []rune, t T, fold bool) bool {
+	if endsOtherwise(toks, t, fold) {
+		return false
+	}
 	pi, ti := 0, 0
 	star, mark := -1, 0 // the last star seen, and where its run ends in t
 	for ti < len(t) {
@@ -79,6 +82,25 @@ func match[T chars](toks []rune, t T, fold bool) bool {
 		pi++
 	}
 	return pi == len(toks)
+}
+
+// endsOtherwise reports that the last characters differ, which spares the walk for
+// most pairs of a pattern and a target: looking through a whole tree for what may
+// not be read takes a third of the time with it. It says false where it would have
+// to look closely.
+func endsOtherwise[T chars](toks []rune, t T, fold bool) bool {
+	if len(toks) == 0 || len(t) == 0 {
+		return false
+	}
+	last, b := toks[len(toks)-1], t[len(t)-1]
+	if last < 0 || last >= utf8.RuneSelf || b >= utf8.RuneSelf {
+		return false
+	}
+	r := rune(b)
+	if fold {
+		r = foldChar(r)
+	}
+	return r != last
 }
 
 // charAt reads the character at i and its width in bytes. A byte that is not valid
