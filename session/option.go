@@ -17,6 +17,8 @@ type options struct {
 	contract task.Contract
 	stated   bool // the contract is the caller's and may bring its own goal
 	resume   loop.Resumption
+	images   []provider.Media
+	steer    *steerLine
 }
 
 // WithContract bounds this turn by c in place of the defaults that the session
@@ -37,6 +39,32 @@ func WithConversational(mode task.Conversational) Option {
 // WithObserver watches this turn in place of the bound observer, and makes it
 // stream. Nil: nobody watches.
 func WithObserver(w trace.Observer) Option { return func(o *options) { o.host.Observer = w } }
+
+// WithStreaming says whether answers are passed on as they come in, and reads
+// started before an answer is complete. Without it a turn streams when somebody
+// watches.
+func WithStreaming(on bool) Option { return func(o *options) { o.host.Stream = &on } }
+
+// WithSteer lets the operator talk to this turn while it runs. Nil: nobody does.
+func WithSteer(in *SteerInbox) Option {
+	return func(o *options) {
+		if o.steer = nil; in != nil {
+			o.steer = in.line
+		}
+	}
+}
+
+// WithFoldNow folds the conversation so far into one paragraph before this
+// turn's first request, full or not. Where the contract never folds, or there is
+// nothing to fold, nothing happens.
+func WithFoldNow() Option { return func(o *options) { o.host.FoldNow = true } }
+
+// WithImages shows images in every request of this turn, beside those of its
+// contract. A provider that takes none refuses the turn before anything is
+// billed.
+func WithImages(images ...provider.Media) Option {
+	return func(o *options) { o.images = append(o.images, images...) }
+}
 
 // WithProvider asks another provider for this turn.
 func WithProvider(p provider.Provider) Option { return func(o *options) { o.host.Provider = p } }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/initorigin/io-harness-go/internal/loop"
-	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
@@ -33,8 +35,9 @@ type Session struct {
 
 	busy sync.Mutex // held while a turn runs
 
-	mu   sync.Mutex
-	head trace.TurnID
+	mu     sync.Mutex
+	head   trace.TurnID
+	staged []provider.Media
 }
 
 // Kind tells a turn that was answered from one that did work.
@@ -60,6 +63,12 @@ type Turn struct {
 	// Output is the validated answer, when the contract demanded a shape.
 	Output    json.RawMessage
 	CreatedAt time.Time
+
+	// Remembered are the rules that an approver asked to keep during the turn.
+	// They hold for no other turn, unless they are added to its policy.
+	Remembered []policy.Rule
+	// Undelivered is what was said to the turn too late to be read.
+	Undelivered Steering
 }
 
 // TurnError is the failure of a turn whose run has a row: the run can be looked
@@ -68,7 +77,9 @@ type TurnError struct {
 	Turn    trace.TurnID
 	Run     trace.RunID
 	Outcome trace.OutcomeKind // empty: the run is resumable
-	Err     error
+	// Undelivered is what was said to the turn and not read.
+	Undelivered Steering
+	Err         error
 }
 
 func (e *TurnError) Error() string {
@@ -150,17 +161,22 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	}
 	defer s.busy.Unlock()
 	o := s.options(opts)
+	o.images = append(s.takeImages(), o.images...)
 	if prompt != "" || !o.stated {
 		o.contract.Goal = prompt
 	}
 	o.contract.Root = s.root
+	o.contract.Images = append(slices.Clone(o.contract.Images), o.images...)
+	if err := o.bind(); err != nil {
+		return nil, err
+	}
 	parent := s.Head()
 	seed, err := s.seed(ctx, parent, o.contract)
 	if err != nil {
-		return nil, err
+		return s.conclude(ctx, o, nil, err)
 	}
 	res, err := loop.Run(ctx, o.host, o.contract, &loop.Turn{Session: s.id, Parent: parent, Seed: seed})
-	return s.conclude(ctx, o.host, res, err)
+	return s.conclude(ctx, o, res, err)
 }
 
 // ResumeTurn goes on with a turn that paused, was interrupted, or whose process
@@ -180,8 +196,27 @@ func (s *Session) ResumeTurn(ctx context.Context, id trace.TurnID, opts ...Optio
 	}
 	o := s.options(opts)
 	o.resume.Defaults = s.defaults
+	if err := o.bind(); err != nil {
+		return nil, err
+	}
 	res, err := loop.Resume(ctx, o.host, row.RunID, o.resume)
-	return s.conclude(ctx, o.host, res, err)
+	return s.conclude(ctx, o, res, err)
+}
+
+// StageImages keeps images for the next turn, beside those that come with it. The
+// turn takes them whatever becomes of it.
+func (s *Session) StageImages(images ...provider.Media) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.staged = append(s.staged, images...)
+}
+
+func (s *Session) takeImages() []provider.Media {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	staged := s.staged
+	s.staged = nil
+	return staged
 }
 
 func (s *Session) options(opts []Option) options {
@@ -194,9 +229,24 @@ func (s *Session) options(opts []Option) options {
 	return o
 }
 
-// conclude makes a turn of what the loop brought back.
-func (s *Session) conclude(ctx context.Context, h loop.Host, res *trace.Result, err error) (*Turn, error) {
-	if res == nil || res.RunID == 0 {
+// bind gives the turn its end of the operator's line.
+func (o *options) bind() error {
+	if o.steer == nil {
+		return nil
+	}
+	o.host.Inbox = o.steer
+	return o.steer.bind()
+}
+
+// conclude makes a turn of what the loop brought back, and closes the operator's
+// line.
+func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, err error) (*Turn, error) {
+	ran := res != nil && res.RunID != 0
+	var left Steering
+	if o.steer != nil {
+		left = o.steer.release(ran)
+	}
+	if !ran {
 		return nil, err
 	}
 	// The turn is over, whatever became of ctx: what it left must still be read.
@@ -212,6 +262,7 @@ func (s *Session) conclude(ctx context.Context, h loop.Host, res *trace.Result, 
 	}
 	t := turnOf(*row)
 	t.Kind, t.Outcome, t.Output = Kind(info.Kind), res.Outcome, res.Output
+	t.Remembered, t.Undelivered = res.Remembered, left
 	if res.Reply != "" {
 		t.Reply = res.Reply
 	}
@@ -228,10 +279,10 @@ func (s *Session) conclude(ctx context.Context, h loop.Host, res *trace.Result, 
 	case errors.As(err, &conflict) && conflict.SessionID != 0:
 		return t, err
 	default:
-		return nil, &TurnError{Turn: t.ID, Run: t.RunID, Outcome: res.Outcome.Kind, Err: err}
+		return nil, &TurnError{Turn: t.ID, Run: t.RunID, Outcome: res.Outcome.Kind, Undelivered: left, Err: err}
 	}
 	if t.Kind == Reply && t.Outcome.Kind == trace.Finished {
-		trace.NewWatch(h.Observer, h.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
+		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
 	}
 	return t, nil
 }
@@ -279,26 +330,4 @@ func turnOf(r store.SessionTurn) *Turn {
 		ID: r.ID, RunID: r.RunID, Parent: r.ParentID, Prompt: r.Prompt, Reply: r.Reply,
 		Outcome: trace.Outcome{Kind: r.Outcome}, CreatedAt: r.CreatedAt,
 	}
-}
-
-// seed is the conversation so far, as the model is told it: what was said and
-// what was answered, each bounded, and nothing of the work between.
-func (s *Session) seed(ctx context.Context, head trace.TurnID, c task.Contract) ([]trace.Observation, error) {
-	if head == 0 {
-		return nil, nil
-	}
-	rows, err := s.host.Store.History(ctx, s.id, head)
-	if err != nil {
-		return nil, err
-	}
-	budget := prompt.Budget{MaxTokens: c.Context.MaxTokens, Share: c.Context.Share}
-	limit := prompt.EntryCap(budget.Effective(c.Budget.Tokens, c.Budget.Tokens > 0))
-	var seed []trace.Observation
-	for _, r := range rows {
-		seed = append(seed, prompt.Prompt(r.Prompt, limit))
-		if r.Reply != "" {
-			seed = append(seed, prompt.Reply(r.Reply, limit))
-		}
-	}
-	return seed, nil
 }

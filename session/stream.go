@@ -1,0 +1,100 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// Stream is a turn that is read event by event. It starts with the first use of
+// Events or Turn, and belongs to one goroutine.
+type Stream struct {
+	run   func(trace.ObserverFunc, context.Context) (*Turn, error)
+	ctx   context.Context
+	start sync.Once
+
+	turn *Turn
+	err  error
+}
+
+// Stream is Turn, read event by event:
+//
+//	st := s.Stream(ctx, "why is the build red?")
+//	for ev, err := range st.Events() {
+//		…
+//	}
+//	turn, err := st.Turn()
+//
+// An observer that watches the session, or comes as an option, is told as well.
+func (s *Session) Stream(ctx context.Context, prompt string, opts ...Option) *Stream {
+	return &Stream{ctx: ctx, run: func(tell trace.ObserverFunc, ctx context.Context) (*Turn, error) {
+		tap := func(o *options) {
+			inner := o.host.Observer
+			o.host.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+				flow := trace.Continue
+				if inner != nil {
+					flow = inner.Observe(ev)
+				}
+				if tell(ev) == trace.Cancel {
+					return trace.Cancel
+				}
+				return flow
+			})
+		}
+		return s.Turn(ctx, prompt, append(append([]Option{}, opts...), tap)...)
+	}}
+}
+
+// Events drives the turn and yields its events in order, on the turn's own path:
+// a slow reader slows the turn, though never the stream of its provider. An
+// error of the turn comes last, beside an empty event.
+//
+// Leaving the loop early cancels the turn's context and waits until the turn has
+// stopped: its run stays resumable, and the conversation stands where it stood.
+// To end a turn for good, interrupt it with a Steer and read on to its end.
+func (st *Stream) Events() iter.Seq2[trace.Event, error] {
+	return func(yield func(trace.Event, error) bool) {
+		st.start.Do(func() {
+			ctx, cancel := context.WithCancel(st.ctx)
+			events, gone, done := make(chan trace.Event), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				st.turn, st.err = st.run(func(ev trace.Event) trace.Flow {
+					select {
+					case events <- ev:
+					case <-gone:
+					}
+					return trace.Continue
+				}, ctx)
+			}()
+			defer func() {
+				close(gone)
+				cancel()
+				<-done
+			}()
+			for {
+				select {
+				case ev := <-events:
+					if !yield(ev, nil) {
+						return
+					}
+				case <-done:
+					if st.err != nil {
+						yield(trace.Event{}, st.err)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// Turn is what the turn came to, as Session.Turn returns it. It drives the turn
+// to its end first, if nobody has read its events.
+func (st *Stream) Turn() (*Turn, error) {
+	for range st.Events() {
+	}
+	return st.turn, st.err
+}
