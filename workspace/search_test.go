@@ -109,6 +109,35 @@ func TestGrepPatterns(t *testing.T) {
 	}
 }
 
+func TestMandatoryTextIsInEveryMatch(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"word": "word", `\bTODO\b`: "TODO", `func.*Reader\) Read\(`: "Reader) Read(", "(abc)+x": "abc", "(?i)word": "", "a|b": "",
+		"colou?r": "colo", "x*": "", "(ab){2,3}": "ab", "(ab){0,3}cd": "cd", "[ab]c": "c", "": "", "^a$": "a", "a(?i)bcd": "a", "(": "",
+	} {
+		if got := mandatory(pattern); got != want {
+			t.Errorf("mandatory(%q) = %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+func FuzzGrepFindsWhatTheExpressionMatches(f *testing.F) {
+	f.Add("a.b", "xa\nacb\n")
+	f.Add("(?i)ab+|c", "AB\nC")
+	f.Add("a(bc){1,2}$", "abc\nabcbc\r\n")
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		re, err := regexp.Compile(pattern)
+		if err != nil || len(pattern) > 100 || len(text) > 1000 {
+			return
+		}
+		needle := mandatory(pattern)
+		for line := range strings.SplitSeq(text, "\n") {
+			if re.MatchString(line) && !strings.Contains(line, needle) {
+				t.Errorf("%q matches %q, which lacks %q", pattern, line, needle)
+			}
+		}
+	})
+}
+
 func TestGrepLimits(t *testing.T) {
 	tr := newTree(t, policy.Permissive())
 	for i := range 60 {
