@@ -48,7 +48,8 @@ type options struct {
 	secureDelete bool
 	promptTrace  bool
 	fail         func(point string) error // tests only: called before each statement and around each commit
-	maxPages     int                      // tests only: a disk of that many pages
+	migrations   []migration
+	maxPages     int // tests only: a disk of that many pages
 }
 
 func defaults() options {
@@ -60,6 +61,7 @@ func defaults() options {
 		readers:      max(4, runtime.GOMAXPROCS(0)),
 		secureDelete: true,
 		promptTrace:  true,
+		migrations:   migrations(),
 	}
 }
 

@@ -24,8 +24,8 @@ type ResumableRun struct {
 }
 
 var (
-	// The words of the partial index runs_open must be spelled out to use it.
-	waitingRuns = statement{"waiting runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'paused' ORDER BY id`}
+	// The words of the partial index runs_open must be repeated for it to be used.
+	waitingRuns = statement{"waiting runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND status = 'paused' ORDER BY id`}
 	stillRuns   = statement{"still runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND parent_run_id IS NULL ORDER BY id`}
 	failedRuns  = statement{"failed runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'failed' AND parent_run_id IS NULL ORDER BY id`}
 )

@@ -16,8 +16,6 @@ var schemaSQL string
 const (
 	// applicationID marks the file as ours: "IOHR".
 	applicationID = 0x494F4852
-	// generation is the schema that this software writes, in user_version.
-	generation = 1
 )
 
 // A migration brings a file from generation number-1 to number, in one
@@ -33,6 +31,9 @@ type migration struct {
 func migrations() []migration {
 	return []migration{{number: 1, sql: schemaSQL}}
 }
+
+// generation is the schema that this software writes, in user_version.
+func (o options) generation() int { return o.migrations[len(o.migrations)-1].number }
 
 // fileFacts is what a file says about itself before anything is changed.
 type fileFacts struct {
@@ -56,7 +57,7 @@ func examine(ctx context.Context, path string, opt options) (fileFacts, error) {
 	}
 	f, err := inspect(ctx, path, opt, mode)
 	if err == nil {
-		err = f.admit(opt.readOnly)
+		err = f.admit(opt)
 	}
 	if err != nil && resting {
 		if after, still := atRest(path); !still || after != before {
@@ -134,9 +135,10 @@ func (f *fileFacts) read(ctx context.Context, tx *sql.Tx) (err error) {
 }
 
 // admit decides whether this software may use the file.
-func (f fileFacts) admit(readOnly bool) error {
+func (f fileFacts) admit(opt options) error {
+	ours := opt.generation()
 	switch {
-	case f.empty && readOnly:
+	case f.empty && opt.readOnly:
 		return fmt.Errorf("%w: %s is empty, and a handle for reading creates nothing", ErrForeignStore, f.path)
 	case f.empty:
 		return nil
@@ -150,29 +152,47 @@ func (f fileFacts) admit(readOnly bool) error {
 				ErrForeignStore, f.path, f.generation)
 		}
 		return fmt.Errorf("%w: %s has application id %d and %d tables: give a new path", ErrForeignStore, f.path, f.appID, len(f.tables))
-	case f.generation > generation && f.minReader > generation:
+	case f.generation < ours && opt.readOnly:
+		return &Error{Kind: KindReadOnly, Op: "open", Err: fmt.Errorf("%s is of generation %d and must be brought to %d: open it once for writing", f.path, f.generation, ours)}
+	case f.generation > ours && f.minReader > ours:
 		return fmt.Errorf("%w: %s is of generation %d and demands software of at least %d; this one is %d: update it",
-			ErrNewerStore, f.path, f.generation, f.minReader, generation)
+			ErrNewerStore, f.path, f.generation, f.minReader, ours)
 	}
 	return nil
 }
 
 // initialise makes an empty file a store and brings an older one up to date.
 func (s *Store) initialise(ctx context.Context, f fileFacts) error {
-	if f.generation >= generation {
+	if f.generation >= s.opt.generation() {
 		// Nothing to change; connect, so that a file that cannot be written fails here.
 		_, err := s.w.connect(ctx)
 		return err
 	}
-	for _, m := range migrations() {
+	for _, m := range s.opt.migrations {
 		if m.number > f.generation && m.rewrites && !f.empty {
-			if err := s.Backup(ctx, fmt.Sprintf("%s.bak-%d", s.path, f.generation)); err != nil {
+			if err := s.keepCopy(ctx, fmt.Sprintf("%s.bak-%d", s.path, f.generation)); err != nil {
 				return err
 			}
 			break
 		}
 	}
 	return s.transact(ctx, s.opt.sync, s.migrate)
+}
+
+// keepCopy backs the file up before its data are rewritten. A copy that an
+// interrupted try left is replaced: the file is still of that generation.
+func (s *Store) keepCopy(ctx context.Context, path string) error {
+	part := path + ".part"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return &Error{Kind: KindIO, Op: "open", Err: err}
+	}
+	if err := s.Backup(ctx, part); err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return &Error{Kind: KindIO, Op: "open", Err: err}
+	}
+	return nil
 }
 
 var (
@@ -190,7 +210,7 @@ func (s *Store) migrate(t *txn) error {
 		return err
 	}
 	fresh := have == 0
-	for _, m := range migrations() {
+	for _, m := range s.opt.migrations {
 		if m.number <= have {
 			continue
 		}

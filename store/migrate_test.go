@@ -1,0 +1,325 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+func withMigrations(ms ...migration) Option {
+	return func(o *options) { o.migrations = append(migrations(), ms...) }
+}
+
+var (
+	additive  = migration{number: 2, sql: `ALTER TABLE steps ADD COLUMN novelty TEXT`}
+	rewriting = migration{number: 3, sql: `UPDATE runs SET goal = upper(goal)`, rewrites: true}
+)
+
+func generationOf(t *testing.T, path string) (gen int, minReader string) {
+	t.Helper()
+	queryRaw(t, path, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT value FROM store_meta WHERE key = 'min_reader')`, &gen, &minReader)
+	return gen, minReader
+}
+
+func TestAnOlderFileGainsWhatItLacksAndKeepsItsRows(t *testing.T) {
+	s := newFile(t)
+	d := start(t, s, RunStart{Goal: "goal"})
+	commit(t, s, d, aStep(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, func() error {
+		_, err := Open(context.Background(), s.Path(), WithReadOnly(), withMigrations(additive))
+		return err
+	}, KindReadOnly)
+	for range 2 {
+		s = openAt(t, s.Path(), withMigrations(additive, rewriting))
+		sound(t, s)
+		info, err := s.Run(context.Background(), d.RunID)
+		if err != nil || info.Goal != "GOAL" || info.LastStep != 1 {
+			t.Errorf("the run is %+v, %v", info, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gen, reader := generationOf(t, s.Path()); gen != 3 || reader != "3" {
+		t.Errorf("generation %d for readers of %s", gen, reader)
+	}
+	if _, err := Open(context.Background(), s.Path()); !errors.Is(err, ErrNewerStore) {
+		t.Errorf("older software opened a rewritten file: %v", err)
+	}
+	copied := openAt(t, s.Path()+".bak-1")
+	if info, err := copied.Run(context.Background(), d.RunID); err != nil || info.Goal != "goal" {
+		t.Errorf("the copy holds %+v, %v", info, err)
+	}
+	if gen, _ := generationOf(t, s.Path()+".bak-1"); gen != 1 {
+		t.Errorf("the copy is of generation %d", gen)
+	}
+}
+
+func TestAnAdditiveMigrationNeitherCopiesNorShutsOut(t *testing.T) {
+	s := newFile(t)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, s.Path(), withMigrations(additive))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.Path() + ".bak-1"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a copy was made: %v", err)
+	}
+	s = openAt(t, s.Path()) // older software
+	d := start(t, s, RunStart{})
+	commit(t, s, d, aStep(1))
+	sound(t, s)
+	if gen, reader := generationOf(t, s.Path()); gen != 2 || reader != "1" {
+		t.Errorf("generation %d for readers of %s", gen, reader)
+	}
+}
+
+func TestAnInterruptedMigrationLeavesTheOldGenerationWorking(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{Goal: "goal"})
+	commit(t, s, d, aStep(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, point := range []string{"migration 2", "migration 3", "set generation", "put meta", "commit"} {
+		f := &failing{}
+		f.set(point)
+		if _, err := Open(ctx, s.Path(), withMigrations(additive, rewriting), f.option()); err == nil {
+			t.Fatalf("a failure at %q was not told", point)
+		}
+		if gen, reader := generationOf(t, s.Path()); gen != 1 || reader != "1" {
+			t.Errorf("after a failure at %q the file is of generation %d for readers of %s", point, gen, reader)
+		}
+		old := openAt(t, s.Path())
+		sound(t, old)
+		if info, err := old.Run(ctx, d.RunID); err != nil || info.Goal != "goal" {
+			t.Errorf("after a failure at %q the run is %+v, %v", point, info, err)
+		}
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantKind(t, func() error {
+		_, err := Open(ctx, s.Path(), withMigrations(migration{number: 2, sql: `CREATE TABLE runs (x INTEGER)`}))
+		return err
+	}, KindOther)
+	openAt(t, s.Path(), withMigrations(additive, rewriting))
+}
+
+func TestRacingOpenersMigrateOnce(t *testing.T) {
+	s := newFile(t)
+	start(t, s, RunStart{Goal: "g"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	counting := migration{number: 2, sql: `INSERT INTO store_meta (key, value) VALUES ('times', '1') ON CONFLICT (key) DO UPDATE SET value = value + 1`}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			h, err := Open(context.Background(), s.Path(), withMigrations(counting))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	var times string
+	queryRaw(t, s.Path(), `SELECT value FROM store_meta WHERE key = 'times'`, &times)
+	if times != "1" {
+		t.Errorf("the migration ran %s times", times)
+	}
+}
+
+// update writes the fixture of the present generation anew; do it only while
+// that generation has not been released.
+var update = flag.Bool("update", false, "write testdata/generation-1.db.gz and its sidecar anew")
+
+const fixture = "testdata/generation-1"
+
+// sidecar is what a store's own software read from it.
+type sidecar struct {
+	Run       RunInfo
+	Trace     string
+	Steps     []StepRow
+	Turns     []trace.AssistantTurn
+	Calls     []ProviderCall
+	Events    []PolicyEvent
+	Points    []RestorePoint
+	Approvals []PendingApproval
+	Questions []PendingQuestion
+	Attempts  []Attempt
+	Spawns    []Spawn
+	Turn      *SessionTurn
+	Output    *Output
+	Memory    []MemoryEntry
+	Drives    []DriveRow
+	Size      *Size
+}
+
+func readSidecar(t *testing.T, s *Store, sess trace.SessionID, run trace.RunID) []byte {
+	t.Helper()
+	ctx := context.Background()
+	var out sidecar
+	var errs []error
+	check := func(err error) { errs = append(errs, err) }
+	var err error
+	out.Run, err = s.Run(ctx, run)
+	check(err)
+	out.Trace, err = s.CanonicalTrace(ctx, run)
+	check(err)
+	out.Steps, err = Collect(s.Steps(ctx, run))
+	check(err)
+	out.Turns, err = Collect(s.StepTurns(ctx, run))
+	check(err)
+	out.Calls, err = Collect(s.ProviderCalls(ctx, run))
+	check(err)
+	out.Events, err = Collect(s.PolicyEvents(ctx, run))
+	check(err)
+	out.Points, err = s.RestorePoints(ctx, run)
+	check(err)
+	out.Approvals, err = s.Approvals(ctx, run)
+	check(err)
+	out.Questions, err = s.Questions(ctx, run)
+	check(err)
+	out.Attempts, err = s.OpenAttempts(ctx, run)
+	check(err)
+	out.Spawns, err = s.Spawns(ctx, run)
+	check(err)
+	out.Turn, err = s.TurnForRun(ctx, run)
+	check(err)
+	out.Output, err = s.RunOutput(ctx, run)
+	check(err)
+	out.Memory, err = s.MemoryList(ctx, ws)
+	check(err)
+	out.Drives, err = s.Drives(ctx, run)
+	check(err)
+	out.Size, err = s.SessionSize(ctx, sess)
+	check(err)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.MarshalIndent(out, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(raw, '\n')
+}
+
+func TestAFileOfTheFirstGenerationReadsAndResumesAsItDidThen(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "runs.db")
+	if *update {
+		writeFixture(t)
+	}
+	zipped, err := os.ReadFile(fixture + ".db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(zr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(fixture + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if then, now := schemaOf(t, path), schemaOf(t, newFile(t).Path()); len(migrations()) == 1 && then != now {
+		t.Fatal("the schema of the first generation has changed: while it is not released, run go test ./store -run FirstGeneration -update")
+	}
+	s := openAt(t, path)
+	sound(t, s)
+	last, err := Collect(s.Runs(ctx, RunFilter{RootsOnly: true}))
+	if err != nil || len(last) != 1 {
+		t.Fatalf("the fixture has the roots %+v, %v", last, err)
+	}
+	turn, err := s.TurnForRun(ctx, last[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := readSidecar(t, s, turn.SessionID, last[0].ID)
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("read differently (-then +now); while this generation is not released, run with -update:\n%s", diff)
+	}
+	d, res := enter(t, s, last[0].ID, EnterOptions{})
+	if d == nil || res.LastStep != 1 {
+		t.Fatalf("resumed as %+v, %+v", d, res)
+	}
+	commit(t, s, d, aStep(2))
+	finish(t, s, d, trace.Finished, 2)
+	sound(t, s)
+}
+
+func schemaOf(t *testing.T, path string) string {
+	t.Helper()
+	var text string
+	queryRaw(t, path, `SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name)`, &text)
+	return text
+}
+
+func writeFixture(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s := openAt(t, path, WithClock(newClock().Now))
+	sess, d := everything(t, s)
+	// The machine that wrote it is nobody's business.
+	raw(t, path, `UPDATE run_leases SET owner = 'host pid 1 drive a', host = 'host', pid = 1, renewed_at = 0;
+		UPDATE drives SET owner = 'host pid 1 drive a'`)
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fixture+".json", readSidecar(t, s, sess, d.RunID), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	small := filepath.Join(t.TempDir(), "small.db")
+	if err := s.Backup(context.Background(), small); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	zw, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zw.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fixture+".db.gz", b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
