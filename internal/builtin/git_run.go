@@ -80,7 +80,7 @@ type gitCall struct {
 
 	program string
 	prefix  string   // of the workspace in its repository, "" or "dir/"
-	extra   []string // directories of a linked worktree's repository, for writing
+	extra   []string // directories of a repository outside of the workspace, for writing
 }
 
 // gitResult is what git said.
@@ -194,7 +194,15 @@ func (g *gitCall) prepare() (*gitResult, error) {
 	}
 	g.prefix = lines[0]
 	if g.tool.writes {
-		g.extra = linkedRepository(g.call.Workspace.Root(), lines[1], lines[2])
+		root := g.call.Workspace.Root()
+		if !filepath.IsAbs(lines[2]) {
+			lines[2] = filepath.Join(root, lines[2])
+		}
+		if g.prefix != "" { // above the workspace, and ParentRepository let it be found
+			g.extra = []string{lines[1], lines[2]}
+		} else {
+			g.extra = linkedRepository(root, lines[1], lines[2])
+		}
 	}
 	return nil, g.checkConfig()
 }
@@ -203,9 +211,6 @@ func (g *gitCall) prepare() (*gitResult, error) {
 // itself: its own administrative directory and the shared one. The repository
 // must name the worktree as well: a .git file alone could be somebody's wish.
 func linkedRepository(root, gitDir, common string) []string {
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(root, common)
-	}
 	if rel, err := filepath.Rel(root, gitDir); err == nil && filepath.IsLocal(rel) {
 		return nil
 	}

@@ -434,6 +434,15 @@ func TestRepositoryAboveTheWorkspace(t *testing.T) {
 	if head := gitIn(t, top, "log", "-1", "--format=%s"); head != "outer commit\n" {
 		t.Errorf("the repository above is at %q", head)
 	}
+	b.env.ParentRepository = true
+	for _, call := range [][2]string{{"git_add", `{"paths":["in.txt"]}`}, {"git_commit", `{"message":"by the agent"}`}} {
+		if got, res := b.call(call[0], call[1]); res.Failed {
+			t.Errorf("%s = %q, want it to work where the caller lets it", call[0], got)
+		}
+	}
+	if head := gitIn(t, top, "log", "-1", "--format=%s", "--name-only"); head != "by the agent\n\nws/in.txt\n" {
+		t.Errorf("the repository above is at %q, want the one file committed", head)
+	}
 }
 
 func TestNoRepositoryIsGitsOwnMessage(t *testing.T) {
