@@ -55,12 +55,13 @@ type Resumed struct {
 	// Attempts are the calls whose end is unknown, oldest first, of the whole
 	// tree; with them Outcome is awaiting_recovery.
 	Attempts []Attempt
-	// Accounts are calls of steps that are not committed and that are known to have
-	// ended: they returned, or a person said what they did. A replay answers them
-	// from the account instead of calling.
+	// Accounts are calls that are known to have ended: they returned, or a person
+	// said what they did. A replay answers them from the account instead of
+	// calling. They belong to steps that are not committed, or to the step of the
+	// first of Approved and those behind it.
 	Accounts []Attempt
-	// Writes are the changes of files that a step which is not committed made or
-	// was about to make.
+	// Writes are the changes of files that were made or about to be made, of the
+	// same steps.
 	Writes []WriteIntent
 	// Approved are decided and not yet performed.
 	Approved []PendingApproval

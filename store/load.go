@@ -96,13 +96,19 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 		if res.Summaries, err = list(q, readSummaries, []any{run}, scanSummary); err != nil {
 			return err
 		}
-		if res.Accounts, err = list(q, accountsAfter, []any{run, res.LastStep}, scanAttempt); err != nil {
-			return err
-		}
-		if res.Writes, err = list(q, writesAfter, []any{run, res.LastStep}, scanWriteIntent); err != nil {
-			return err
-		}
 		if res.Approved, err = list(q, dueApprovals, []any{run}, scanApproval); err != nil {
+			return err
+		}
+		done := res.LastStep
+		for _, p := range res.Approved {
+			if p.RunID == run {
+				done = min(done, p.Step-1) // what was begun of it belongs to a step that has committed
+			}
+		}
+		if res.Accounts, err = list(q, accountsAfter, []any{run, done}, scanAttempt); err != nil {
+			return err
+		}
+		if res.Writes, err = list(q, writesAfter, []any{run, done}, scanWriteIntent); err != nil {
 			return err
 		}
 		if res.Answers, err = list(q, dueAnswers, []any{run}, scanQuestion); err != nil {

@@ -11,9 +11,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/store"
 )
 
 // maxBound is the largest file that an approval is bound to: hashing it takes a
@@ -115,6 +117,29 @@ func boundTo(raw json.RawMessage) binding {
 		return binding{"": "unreadable"}
 	}
 	return maps.Clone(b)
+}
+
+// begun is the binding of an approved call of which a dead drive may have made a
+// part: what the call itself has changed is no reason to refuse it.
+func (d *drive) begun(p store.PendingApproval) binding {
+	b := boundTo(p.Bound)
+	for _, w := range d.writes {
+		path := filepath.Join(d.workspace.Root(), filepath.FromSlash(w.Path))
+		if _, ok := b[path]; !ok || w.Step != p.Step || w.CallIndex != p.CallIndex {
+			continue
+		}
+		if now, err := contentOf(path); now == w.After && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+			b[path] = w.After
+		}
+	}
+	return b
+}
+
+// isDue reports whether an approved call waits to be carried out.
+func (d *drive) isDue(step, index int) bool {
+	return slices.ContainsFunc(d.due, func(p store.PendingApproval) bool {
+		return p.RunID == d.runID() && p.Step == step && p.CallIndex == index
+	})
 }
 
 // stale refuses a call whose approval was for something that has changed since.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,6 +135,13 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 		return true
 	}
 	return false
+}
+
+// hasAccount reports whether an earlier drive is known to have made the call.
+func (d *drive) hasAccount(st *step, c *call) bool {
+	return slices.ContainsFunc(d.accounts, func(a store.Attempt) bool {
+		return a.Step == st.n && a.CallIndex == c.index && a.Tool == c.name
+	})
 }
 
 // needs is what the call wants to do. A tool that does not say needs the

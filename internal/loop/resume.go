@@ -325,6 +325,9 @@ func (d *drive) restoreKnowledge(ctx context.Context, ledger []trace.Observation
 }
 
 func (d *drive) knows(w store.WriteIntent) {
+	if d.isDue(w.Step, w.CallIndex) {
+		return // it may not have come to be
+	}
 	if w.Known && w.After != "" {
 		d.workspace.Knows(w.Path, w.After)
 	}
@@ -400,7 +403,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
 		grant: &grant{act: policy.Act(p.Act), target: p.Target, id: p.ID},
 	}
 	st.calls = []*call{c}
-	if d.stale(st, c, p.Act, p.Target, boundTo(p.Bound)) {
+	if !d.hasAccount(st, c) && d.stale(st, c, p.Act, p.Target, d.begun(p)) {
 		d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
 	} else if len(p.Modified) > 0 {
 		if _, err := d.applyRewrite(st, c, p); err != nil {
