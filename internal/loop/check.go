@@ -40,16 +40,20 @@ func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, e
 		return true, nil
 	}
 	d.gateFailed, d.shape.closing = true, false
-	feedback := v.Feedback()
+	return false, d.tellVerdict(ctx, n, v.Feedback())
+}
+
+// tellVerdict tells the model of a gate that step n failed. The verdict and what
+// is told of it become durable together where they can, and the same verdict is
+// told once.
+func (d *drive) tellVerdict(ctx context.Context, n int, feedback string) error {
+	d.untold = ""
 	if feedback == "" || feedback == d.told {
-		return false, d.lease.Flush(ctx)
+		return d.lease.Flush(ctx)
 	}
-	// The verdict and what the model is told of it are one truth: a run that
-	// dies here must neither judge twice nor forget to tell. The same verdict is
-	// told once.
 	d.told = feedback
 	d.rec.context(n+1, "gate_feedback", fmt.Sprintf("%d characters", prompt.Characters(feedback)))
-	return false, d.tell(ctx, note(n, prompt.GateFailed(feedback)))
+	return d.tell(ctx, note(n, prompt.GateFailed(feedback)))
 }
 
 // sparesReview reports that a reviewer would be paid to see what it has seen: a
@@ -138,14 +142,4 @@ func (d *drive) gateEnv(n int) verify.Env {
 			d.rec.reviewCall(n, u)
 		},
 	}
-}
-
-// judgedAlready reports whether the gate has passed or failed on this step.
-func judgedAlready(attempts []store.GateAttempt, n int) bool {
-	for _, a := range attempts {
-		if a.Step == n && a.Outcome != store.GateErrored && a.Phase != string(verify.PhaseOutput) {
-			return true
-		}
-	}
-	return false
 }

@@ -100,7 +100,8 @@ type drive struct {
 	reply         string
 	granted       map[string]bool         // hosts of the provider that a person agreed to
 	settled       bool                    // whether this turn is work has been decided
-	judged        bool                    // the gate has judged the last committed step
+	verdict       store.GateOutcome       // of the gate on the last committed step, as a dead drive left it
+	untold        string                  // a verdict that it did not come to tell
 	due           []store.PendingApproval // approved, and not yet carried out
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash

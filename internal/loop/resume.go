@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/prompt"
@@ -297,7 +298,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			}
 		}
 	}
-	return errors.Join(d.restoreGate(ctx), d.restoreOutput(ctx))
+	return errors.Join(d.restoreGate(ctx, stored), d.restoreOutput(ctx))
 }
 
 // restoreKnowledge tells the workspace which files the run had seen: what it read
@@ -333,8 +334,10 @@ func (d *drive) knows(w store.WriteIntent) {
 	}
 }
 
-// restoreGate finds the last verdict, so that the same one is not told twice.
-func (d *drive) restoreGate(ctx context.Context) error {
+// restoreGate finds the last verdicts, so that none is asked for or told twice,
+// and none is left without its consequence: a process can die between the record
+// of a verdict and what follows from it.
+func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) error {
 	if d.criterion == nil {
 		return nil
 	}
@@ -342,27 +345,42 @@ func (d *drive) restoreGate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.judged = len(attempts) > 0 && judgedAlready(attempts, d.last)
-	var last *store.GateAttempt
-	for i := range attempts {
-		if attempts[i].Outcome == store.GateFailed && attempts[i].Phase != string(verify.PhaseOutput) {
-			last, d.gateFailed = &attempts[i], true
+	var failed *store.GateAttempt
+	for i, a := range attempts {
+		if a.Phase == string(verify.PhaseOutput) || a.Outcome == store.GateErrored {
+			continue
+		}
+		d.shape.closing = a.Outcome == store.GatePassed && a.Step < d.last && d.contract.Output != nil
+		if a.Step == d.last {
+			d.verdict = a.Outcome
+		}
+		if a.Outcome == store.GateFailed {
+			failed, d.gateFailed = &attempts[i], true
 		}
 	}
-	if last == nil {
+	if failed == nil {
 		return nil
 	}
 	events, err := store.Collect(d.store.SandboxEvents(ctx, d.runID()))
 	if err != nil {
 		return err
 	}
-	v := verify.Verdict{Phase: verify.Phase(last.Phase), Detail: last.Detail, TellModel: true}
+	v := verify.Verdict{Phase: verify.Phase(failed.Phase), Detail: failed.Detail, TellModel: true}
 	for _, e := range events {
-		if e.Kind == "gate_output" && e.Step == last.Step {
+		if e.Kind == "gate_output" && e.Step == failed.Step {
 			v.Output = e.Detail
 		}
 	}
-	d.told = v.Feedback()
+	feedback := v.Feedback()
+	told := slices.ContainsFunc(ledger, func(o trace.Observation) bool {
+		return o.Kind == trace.ObsMessage && o.Text == prompt.GateFailed(feedback)
+	})
+	switch {
+	case told:
+		d.told = feedback
+	case failed.Step == d.last:
+		d.untold = feedback
+	}
 	return nil
 }
 
@@ -377,8 +395,13 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 			return nil, err
 		}
 	}
-	if d.last == 0 || d.criterion == nil || d.judged || d.planning {
+	switch {
+	case d.last == 0 || d.criterion == nil || d.planning:
 		return nil, nil
+	case d.verdict == store.GatePassed:
+		return d.passed(ctx)
+	case d.verdict == store.GateFailed:
+		return nil, d.tellVerdict(ctx, d.last, d.untold)
 	}
 	d.edits++ // what the dead drive changed is not known to have been judged
 	passed, err := d.check(ctx, d.last, true)
