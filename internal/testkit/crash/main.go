@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 )
 
@@ -32,8 +33,10 @@ var errDiffers = errors.New("a killed run differs from the undisturbed one")
 func run(ctx context.Context) error {
 	kills := flag.Int("kills", 0, "kill workers at `N` random moments")
 	points := flag.Bool("points", false, "kill a worker at every labelled point")
+	point := flag.String("point", "", "kill a worker each time the point `NAME` is met")
 	races := flag.Int("races", 0, "let several processes race for `N` runs")
 	steps := flag.Int("steps", 30, "steps of the script, 11 at least")
+	only := flag.String("profile", "", "only runs of this shape: one-shot, session or approval")
 	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
 	keep := flag.Bool("keep", false, "keep the directories of failed trials")
 	limit := flag.Duration("limit", 20*time.Minute, "give up after this time")
@@ -41,7 +44,14 @@ func run(ctx context.Context) error {
 	if *steps < 11 {
 		return errors.New("-steps is less than 11: the script needs that many to do everything once")
 	}
-	if *kills == 0 && *races == 0 && !*points {
+	shapes := profiles
+	if *only != "" {
+		shapes = []profile{profile(*only)}
+		if !slices.Contains(profiles, shapes[0]) {
+			return fmt.Errorf("-profile %s is none of %v", *only, profiles)
+		}
+	}
+	if *kills == 0 && *races == 0 && !*points && *point == "" {
 		*kills = 200
 	}
 	if *seed == 0 {
@@ -49,11 +59,11 @@ func run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	c, err := newCampaign(ctx, *steps, *seed, *keep)
+	c, err := newCampaign(ctx, shapes, *steps, *seed, *keep)
 	if err != nil {
 		return err
 	}
-	err = c.all(ctx, *kills, *points, *races)
+	err = c.all(ctx, *kills, *points, *point, *races)
 	err = errors.Join(err, c.report.write(os.Stdout, *seed), c.close())
 	if err == nil && len(c.report.failures) > 0 {
 		err = errDiffers
@@ -61,12 +71,17 @@ func run(ctx context.Context) error {
 	return err
 }
 
-func (c *campaign) all(ctx context.Context, kills int, points bool, races int) error {
+func (c *campaign) all(ctx context.Context, kills int, points bool, point string, races int) error {
 	if err := c.random(ctx, kills); err != nil {
 		return err
 	}
 	if points {
 		if err := c.everyPoint(ctx); err != nil {
+			return err
+		}
+	}
+	if point != "" {
+		if err := c.eachTime(ctx, point); err != nil {
 			return err
 		}
 	}

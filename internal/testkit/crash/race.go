@@ -35,7 +35,7 @@ func (c *campaign) race(ctx context.Context, n int) error {
 }
 
 func (c *campaign) raceOnce(ctx context.Context, name string, rnd *rand.Rand) error {
-	const p = oneShot
+	p := c.profiles[0]
 	dir := filepath.Join(c.base, name)
 	if err := prepare(dir); err != nil {
 		return err

@@ -24,11 +24,12 @@ import (
 type profile string
 
 const (
-	oneShot profile = "one-shot" // ended by its gate
-	session profile = "session"  // the second turn of a conversation, ended by its answer
+	oneShot  profile = "one-shot" // ended by its gate
+	session  profile = "session"  // the second turn of a conversation, ended by its answer
+	approval profile = "approval" // one-shot, and pauses for a person before it notes and before it writes some files
 )
 
-var profiles = []profile{oneShot, session}
+var profiles = []profile{oneShot, session, approval}
 
 const (
 	goal     = "write the parts and note every entry"
@@ -48,10 +49,14 @@ func prepare(dir string) error {
 	return os.WriteFile(filepath.Join(work, secret), []byte("a key\n"), 0o600)
 }
 
-// rules allow what the script does, and forbid one read of it.
-func rules() policy.Policy {
-	return policy.Default().Layer("crash").
-		AllowWrite("*").DenyRead("secrets/*").AllowExec("cat *", "lookup", "note")
+// rules allow what the script does, or ask about some of it, and forbid one read.
+func rules(p profile) policy.Policy {
+	pol := policy.Default().Layer("crash").
+		AllowWrite("*").DenyRead("secrets/*").AllowExec("cat *", "lookup")
+	if p == approval {
+		return pol.AskExec("note").AskWrite("src/extra*", "src/part1*")
+	}
+	return pol.AllowExec("note")
 }
 
 // contract is the work of the script: the gate fails until the last step has
@@ -60,7 +65,7 @@ func contract(p profile, dir string, steps int) task.Contract {
 	c := task.New(goal, filepath.Join(dir, "work"))
 	c.Budget = budget.Limits{Steps: steps + 2}
 	c.Context.MaxTokens = 200_000 // nothing is folded away, so that the model can count
-	if p == oneShot {
+	if p != session {
 		c.Verify = verify.Command("cat", marker)
 	}
 	return c

@@ -21,10 +21,11 @@ const workerTime = 2 * time.Minute
 
 // campaign is what all trials of one invocation share.
 type campaign struct {
-	steps int
-	seed  uint64
-	keep  bool // leave the directories of failed trials
-	base  string
+	profiles []profile
+	steps    int
+	seed     uint64
+	keep     bool // leave the directories of failed trials
+	base     string
 
 	undisturbed map[profile]*outcome
 	took        map[profile]time.Duration // of the undisturbed process
@@ -33,16 +34,16 @@ type campaign struct {
 	report *report
 }
 
-func newCampaign(ctx context.Context, steps int, seed uint64, keep bool) (*campaign, error) {
+func newCampaign(ctx context.Context, shapes []profile, steps int, seed uint64, keep bool) (*campaign, error) {
 	base, err := os.MkdirTemp("", "crash-*")
 	if err != nil {
 		return nil, err
 	}
 	c := &campaign{
-		steps: steps, seed: seed, keep: keep, base: base, report: newReport(),
+		profiles: shapes, steps: steps, seed: seed, keep: keep, base: base, report: newReport(),
 		undisturbed: map[profile]*outcome{}, took: map[profile]time.Duration{}, points: map[profile][]string{},
 	}
-	for _, p := range profiles {
+	for _, p := range shapes {
 		if err := c.reference(ctx, p); err != nil {
 			return nil, errors.Join(fmt.Errorf("the undisturbed %s run: %w", p, err), c.close())
 		}
@@ -255,7 +256,7 @@ func (c *campaign) random(ctx context.Context, total int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		p := profiles[i%len(profiles)]
+		p := c.profiles[i%len(c.profiles)]
 		kills := make([]kill, min(1+rnd.IntN(3), total-done))
 		for j := range kills {
 			if rnd.IntN(2) == 0 {
@@ -277,7 +278,7 @@ func (c *campaign) random(ctx context.Context, total int) error {
 // and once between.
 func (c *campaign) everyPoint(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(c.seed, 1))
-	for _, p := range profiles {
+	for _, p := range c.profiles {
 		met := map[string]int{}
 		var names []string
 		for _, name := range c.points[p] {
@@ -294,18 +295,40 @@ func (c *campaign) everyPoint(ctx context.Context) error {
 			if n > 1 {
 				at = append(at, n)
 			}
-			for _, k := range at {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				trial := fmt.Sprintf("%s-%s-%d", p, strings.ReplaceAll(name, " ", "_"), k)
-				if _, err := c.trial(ctx, trial, p, []kill{{point: fmt.Sprintf("%s:%d", name, k)}}); err != nil {
-					return err
-				}
-				if len(c.report.failures) > 10 {
-					return nil
-				}
+			if err := c.at(ctx, p, name, at); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// eachTime kills a worker every time that it meets one point.
+func (c *campaign) eachTime(ctx context.Context, name string) error {
+	for _, p := range c.profiles {
+		var at []int
+		for _, met := range c.points[p] {
+			if met == name {
+				at = append(at, len(at)+1)
+			}
+		}
+		if err := c.at(ctx, p, name, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at kills a worker when it meets a point for the given times, each in a run of
+// its own.
+func (c *campaign) at(ctx context.Context, p profile, name string, times []int) error {
+	for _, n := range times {
+		if err := ctx.Err(); err != nil || len(c.report.failures) > 10 {
+			return err
+		}
+		trial := fmt.Sprintf("%s-%s-%d", p, strings.ReplaceAll(name, " ", "_"), n)
+		if _, err := c.trial(ctx, trial, p, []kill{{point: fmt.Sprintf("%s:%d", name, n)}}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	harness "github.com/initorigin/io-harness-go"
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/failpoint"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
@@ -30,6 +31,11 @@ type worker struct {
 	store  *store.Store
 	h      *harness.Harness
 }
+
+// dawdle is how long the worker looks at some verdicts of the gate: longer than
+// evidence waits to be written, so that a kill falls between a verdict that is
+// recorded and what follows from it.
+const dawdle = 40 * time.Millisecond
 
 // workerMain is the program of a worker process.
 func workerMain(args []string) error {
@@ -61,8 +67,12 @@ func (w *worker) work(ctx context.Context) error {
 	defaults.Tools = box
 	var err error
 	w.h, err = harness.New(harness.Config{
-		Provider: model(w.profile, w.steps, func() { w.points.hit("model asked") }), Store: w.store, Policy: rules(), Defaults: defaults,
+		Provider: model(w.profile, w.steps, func() { w.points.hit("model asked") }), Store: w.store, Policy: rules(w.profile), Defaults: defaults,
+		Approver: approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) { return approve.Defer(), nil }),
 		Observer: trace.ObserverFunc(func(e trace.Event) trace.Flow {
+			if f, ok := e.Fact.(trace.Gated); ok && (f.Outcome == string(store.GatePassed) || e.Step == 1) {
+				time.Sleep(dawdle)
+			}
 			if e.Kind() != (trace.Token{}).Kind() {
 				w.points.hit("event " + e.Kind())
 			}
@@ -83,6 +93,9 @@ func (w *worker) work(ctx context.Context) error {
 		return w.resume(ctx, last.ID)
 	}
 	res, err := w.h.Run(ctx, defaults)
+	if err == nil && res.Outcome.Kind == trace.AwaitingApproval {
+		return w.resume(ctx, res.RunID)
+	}
 	return ended(res, err)
 }
 
@@ -130,8 +143,9 @@ func (w *worker) converse(ctx context.Context) error {
 	}
 }
 
-// resume drives the run to its end. A call whose end is not recorded is settled
-// by what a person would look at: the ledger outside.
+// resume drives the run to its end. What it waits for is approved, and a call
+// whose end is not recorded is settled by what a person would look at: the ledger
+// outside.
 func (w *worker) resume(ctx context.Context, id trace.RunID) error {
 	var opts []harness.ResumeOption
 	for {
@@ -146,6 +160,10 @@ func (w *worker) resume(ctx context.Context, id trace.RunID) error {
 			continue
 		case w.contend && len(opts) > 0 && errors.As(err, &refused):
 			opts = nil // somebody else has decided meanwhile
+			continue
+		case err == nil && res.Outcome.Kind == trace.AwaitingApproval:
+			w.points.hit("approval given")
+			opts = []harness.ResumeOption{harness.Decide(res.Outcome.RequestID, approve.Approve())}
 			continue
 		case err != nil || res.Outcome.Kind != trace.AwaitingRecovery:
 			return ended(res, err)
