@@ -32,6 +32,22 @@ type Env struct {
 	// means that Run serves these commands too.
 	RunNarrowed func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error)
 
+	// Start starts one command of a line without waiting for it, contained as the
+	// run is. One that is detached outlives the call and has no wall clock. Nil
+	// means that no command lines are offered.
+	Start func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error)
+
+	// Ended is told how each command ended that Start started. It may be called
+	// from several goroutines. Nil tells nobody.
+	Ended func(c tool.Call, res *sandbox.Result)
+
+	// Mode is where commands may write: under read-only a redirect may not either.
+	Mode sandbox.Mode
+
+	// Handles are the commands that the run leaves running. Nil means that no
+	// command can be left running. It needs Start.
+	Handles *Handles
+
 	// Resolve finds the file that a program's name means to Run. Required.
 	Resolve func(program string) (string, error)
 
@@ -82,7 +98,19 @@ func Tools(env Env) []tool.Tool {
 		[]tool.Tool{readFile(e)},
 		gitTools(e),
 		[]tool.Tool{writeFile(e), editFile(e), patchFile(e), check(e), execTool(e)},
+		lineTools(e),
 	)
+}
+
+// lineTools are the tools of command lines, as far as the run has what they need.
+func lineTools(e *Env) []tool.Tool {
+	switch {
+	case e.Start == nil:
+		return nil
+	case e.Handles == nil:
+		return []tool.Tool{shellTool(e)}
+	}
+	return []tool.Tool{shellTool(e), shellStart(e), shellPoll(e), shellKill(e)}
 }
 
 // order is the catalogue: a model sees the tools of the library in this order,

@@ -47,6 +47,10 @@ var refusedConstructs = map[string]string{
 	"assignment-prefix":          "NAME=value before a command is not admitted: run env NAME=value command",
 	"empty-program":              "the name of the program is empty",
 	"coprocess":                  "coprocesses are not admitted: shell_start leaves a command running",
+	"cd-arguments":               "cd takes one directory of the workspace, or nothing for its root",
+	"redirect-to-directory":      "the redirect names a directory",
+	"read-only":                  "commands of this run may not write to the workspace, and neither may a redirect",
+	"path":                       "the path is none",
 	"syntax-error":               "write plain commands joined by |, &&, || and ;",
 }
 
@@ -105,6 +109,7 @@ type shellScanner struct {
 	command bool            // the next word is a program
 	target  bool            // the next word is a redirect's file
 	some    bool            // something stands since the last separator or operator
+	first   int             // where that begins, in characters
 }
 
 // scanShell cuts a line at its separators and refuses what its characters tell.
@@ -186,7 +191,8 @@ func (s *shellScanner) endWord() *shellRefusal {
 	}
 	word, quoted, at := s.word.String(), s.quoted, s.began
 	s.word.Reset()
-	s.began, s.quoted, s.some = -1, false, true
+	s.began, s.quoted = -1, false
+	s.stands(at)
 	if s.target {
 		s.target = false
 		return nil
@@ -202,6 +208,13 @@ func (s *shellScanner) endWord() *shellRefusal {
 		return refuseShell("keyword", at)
 	}
 	return nil
+}
+
+// stands notes that the command has begun.
+func (s *shellScanner) stands(at int) {
+	if !s.some {
+		s.some, s.first = true, at
+	}
 }
 
 // isName reports whether s could be a variable.
@@ -228,7 +241,7 @@ func (s *shellScanner) endCommand(missing string, at int) *shellRefusal {
 		return refuseShell(missing, at)
 	}
 	if s.some && s.command {
-		return refuseShell("redirect-without-command", at)
+		return refuseShell("redirect-without-command", s.first)
 	}
 	s.some, s.command = false, true
 	return nil
@@ -308,8 +321,10 @@ func (s *shellScanner) redirection(c byte) *shellRefusal {
 		s.skip(1)
 		return s.refuse("subshell")
 	}
-	if s.began >= 0 && !s.quoted && strings.Trim(s.word.String(), "0123456789") == "" {
+	at := s.at
+	if s.began >= 0 && !s.quoted && !s.target && strings.Trim(s.word.String(), "0123456789") == "" {
 		// The number is the descriptor, and no word.
+		at = s.began
 		s.word.Reset()
 		s.began = -1
 	} else if r := s.endWord(); r != nil {
@@ -318,7 +333,8 @@ func (s *shellScanner) redirection(c byte) *shellRefusal {
 	if s.target {
 		return s.refuse("redirect-without-target")
 	}
-	s.target, s.some = true, true
+	s.stands(at)
+	s.target = true
 	s.skip(1)
 	if c == '>' && (next == '>' || next == '&') {
 		s.skip(1)

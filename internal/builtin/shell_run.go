@@ -1,0 +1,277 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/tool"
+)
+
+// The exit codes that shells give to what could not be run.
+const (
+	statusFailed   = 1
+	statusNotStart = 126
+)
+
+// stageEnd is how one stage ended.
+type stageEnd struct {
+	stage  *shellStage
+	status int             // the exit code; 1 and more when something else ended it
+	result *sandbox.Result // nil when nothing was started
+}
+
+// how says it in words.
+func (e stageEnd) how() string {
+	if e.result == nil {
+		return fmt.Sprintf("exit %d", e.status)
+	}
+	how, _ := outcome(e.stage.argv[0], e.result, false, 0)
+	return how
+}
+
+// shellRun runs a line that was planned, and that nothing forbids. It belongs to
+// one goroutine.
+type shellRun struct {
+	env      *Env
+	call     tool.Call
+	line     *shellLine
+	out, err *os.File // where goes what no redirect takes
+	detached bool
+	started  func(*sandbox.Process) // told of each process; may be nil
+
+	ends []stageEnd // of every stage that ran
+	last stageEnd   // of the last pipeline that ran
+	// stop is why the rest of the line was not run; missing says that the reason is
+	// a program that is not there.
+	stop    error
+	missing bool
+}
+
+// run goes through the line. It returns when nothing of the line runs any more:
+// at its end, when it cannot go on, or when ctx ended.
+func (r *shellRun) run(ctx context.Context) {
+	for _, list := range r.line.lists {
+		for i, p := range list.pipelines {
+			ok := r.last.status == 0
+			if i > 0 && (p.after == onSuccess && !ok || p.after == onFailure && ok) {
+				continue
+			}
+			r.pipeline(ctx, p)
+			if r.stop != nil || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// say prints what the harness has to say about a stage, where a shell would.
+func say(to *os.File, format string, args ...any) {
+	_, _ = fmt.Fprintf(to, "shell: "+format+"\n", args...) // whoever reads may have gone
+}
+
+// pipeline runs the stages of one pipeline at the same time.
+func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
+	if len(p.stages) == 1 && p.stages[0].isCd() {
+		r.changeDirectory(p.stages[0])
+		return
+	}
+	if r.unavailable(p) {
+		return
+	}
+	ends := make([]stageEnd, len(p.stages))
+	procs := make([]*sandbox.Process, len(p.stages))
+	var in *os.File // what the stage before it prints
+	for i, s := range p.stages {
+		out, next := r.out, (*os.File)(nil)
+		var between *os.File
+		if i < len(p.stages)-1 && r.stop == nil {
+			var err error
+			if next, between, err = os.Pipe(); err != nil {
+				r.stop = err
+			}
+			out = between
+		}
+		ends[i] = stageEnd{stage: s, status: statusNotStart}
+		if r.stop == nil {
+			procs[i], ends[i].status, r.stop = r.start(ctx, s, in, out)
+		}
+		// Ours must be closed at once, or a stage would wait for an end of its input
+		// that we keep from coming.
+		closeAll(in, between)
+		in = next
+	}
+	closeAll(in)
+	if r.stop != nil {
+		for _, proc := range procs {
+			if proc != nil {
+				proc.Kill()
+			}
+		}
+	}
+	for i, proc := range procs {
+		if proc == nil {
+			continue
+		}
+		res, _ := proc.Wait() // the error is the cause of ctx, which the caller has
+		ends[i].result, ends[i].status = res, statusOf(res)
+		r.env.ended(r.call, res)
+	}
+	r.ends = append(r.ends, ends...)
+	r.last = ends[len(ends)-1]
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// statusOf is an exit code that is 0 only for a command that ended well.
+func statusOf(res *sandbox.Result) int {
+	if res.Success() {
+		return 0
+	}
+	return max(res.Exit, 1)
+}
+
+// unavailable looks for the programs of a pipeline before any of it is started.
+func (r *shellRun) unavailable(p shellPipeline) bool {
+	for _, s := range p.stages {
+		if s.isCd() {
+			continue
+		}
+		if _, ok := r.directory(s); !ok {
+			continue // said when its turn comes
+		}
+		if _, err := r.env.resolveIn(r.call.Workspace, s); errors.Is(err, sandbox.ErrMissing) {
+			r.stop, r.missing = fmt.Errorf("%q is not on this machine: %s", within(s.argv[0], 200), reason(err)), true
+			return true
+		}
+	}
+	return false
+}
+
+// directory is where a stage runs, links followed at this moment: a stage before
+// it may have changed what the name leads to.
+func (r *shellRun) directory(s *shellStage) (string, bool) {
+	real, err := r.call.Workspace.Canonical(s.dir)
+	if err != nil {
+		return "", false
+	}
+	dir := filepath.Join(r.call.Workspace.Root(), filepath.FromSlash(real))
+	info, err := os.Stat(dir)
+	return dir, err == nil && info.IsDir()
+}
+
+func (r *shellRun) changeDirectory(s *shellStage) {
+	end := stageEnd{stage: s}
+	to, _ := s.destination(r.call.Workspace) // it was planned without a refusal
+	if _, ok := r.directory(&shellStage{dir: to}); !ok {
+		say(r.err, "cd: %s: no such directory", to)
+		end.status = statusFailed
+	}
+	r.ends = append(r.ends, end)
+	r.last = end
+}
+
+// start starts one stage. Without a process the status says why: 1 for a redirect
+// that cannot be opened or a directory that is not there, 126 for a program that
+// the system does not start. An error stops the line.
+func (r *shellRun) start(ctx context.Context, s *shellStage, in, out *os.File) (*sandbox.Process, int, error) {
+	if s.isCd() {
+		say(r.err, "cd does nothing in a pipeline")
+		return nil, 0, nil
+	}
+	t := streams{in: in, out: out, err: r.err}
+	defer t.close()
+	dir, ok := r.directory(s)
+	if !ok {
+		say(r.err, "%s: no such directory", s.dir)
+		return nil, statusFailed, nil
+	}
+	for _, red := range s.redirects {
+		if err := t.apply(ctx, r.call, red); err != nil {
+			say(t.err, "%s: %s", red.target, openReason(err))
+			return nil, statusFailed, nil
+		}
+	}
+	cmd := sandbox.Cmd{Argv: s.argv, Dir: dir, Stdout: t.out, Stderr: t.err}
+	if t.in != nil {
+		cmd.Stdin = t.in
+	}
+	proc, err := r.env.Start(ctx, r.call, cmd, r.detached)
+	switch {
+	case err == nil:
+		if r.started != nil {
+			r.started(proc)
+		}
+		return proc, 0, nil
+	case ctx.Err() != nil:
+		return nil, statusNotStart, nil
+	case errors.Is(err, sandbox.ErrStart), errors.Is(err, sandbox.ErrMissing):
+		say(t.err, "%s: %s", s.argv[0], reason(err))
+		return nil, statusNotStart, nil
+	}
+	return nil, statusNotStart, fmt.Errorf("%q could not be started: %s", within(s.argv[0], 200), reason(err))
+}
+
+// openReason is why a redirect cannot be opened, in the words of the system.
+func openReason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// streams are the three streams of a stage while its redirects are applied, from
+// left to right.
+type streams struct {
+	in, out, err *os.File
+	opened       []*os.File
+}
+
+func (t *streams) close() { closeAll(t.opened...) }
+
+func (t *streams) apply(ctx context.Context, c tool.Call, red redirect) error {
+	if red.op == joinErrors {
+		t.err = t.out
+		return nil
+	}
+	f, err := openRedirect(ctx, c, red)
+	if err != nil {
+		return err
+	}
+	t.opened = append(t.opened, f)
+	switch red.fd {
+	case 0:
+		t.in = f
+	case 1:
+		t.out = f
+	default:
+		t.err = f
+	}
+	return nil
+}
+
+// openRedirect opens the file of a redirect: through the workspace, so that no
+// link leads out of it and the policy is asked about what the path is now.
+func openRedirect(ctx context.Context, c tool.Call, red redirect) (*os.File, error) {
+	switch {
+	case red.null && red.op == readFrom:
+		return os.Open(os.DevNull)
+	case red.null:
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	case red.op == readFrom:
+		return c.Workspace.OpenInput(ctx, red.target)
+	}
+	return c.Workspace.OpenOutput(ctx, red.target, red.op == appendTo)
+}
