@@ -1,0 +1,3 @@
+package session_test
+
+func child(string) {}

@@ -1,0 +1,193 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/session"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// folding answers a summary's request by itself and counts it.
+type folding struct {
+	*scripted.Model
+	n atomic.Int64
+}
+
+func (m *folding) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
+	if len(req.Tools) == 0 && strings.Contains(req.SystemText(), "You compact an agent's own notes") {
+		n := m.n.Add(1)
+		return scripted.Say(fmt.Sprintf("PARAGRAPH-%d about it.", n))(ctx, req)
+	}
+	return m.Model.Complete(ctx, req, on)
+}
+
+// long is a conversation of n answered turns.
+func (f *fixture) long(n int) (*session.Session, *folding, []*session.Turn) {
+	f.t.Helper()
+	m := &folding{Model: f.model}
+	f.cfg.Provider = m
+	f.cfg.Defaults = task.Contract{Compaction: task.Compaction{Keep: 2}}
+	s := f.open()
+	var turns []*session.Turn
+	for i := 1; i <= n; i++ {
+		f.model.Push(scripted.Say(fmt.Sprintf("ANSWER-%d", i)))
+		turns = append(turns, f.turn(s, fmt.Sprintf("PROMPT-%d", i)))
+	}
+	return s, m, turns
+}
+
+// shows checks which of a conversation's words a request has.
+func (f *fixture) shows(what string, want, never []string) {
+	f.t.Helper()
+	text := said(f.last())
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			f.t.Errorf("%s does not show %s", what, w)
+		}
+	}
+	for _, w := range never {
+		if strings.Contains(text, w) {
+			f.t.Errorf("%s shows %s", what, w)
+		}
+	}
+}
+
+func TestAFoldOutlivesItsTurn(t *testing.T) {
+	f := newFixture(t)
+	s, m, turns := f.long(3)
+	f.model.Push(scripted.Say("ANSWER-4"))
+	fourth := f.turn(s, "PROMPT-4", session.WithFoldNow())
+	if m.n.Load() != 1 {
+		t.Fatalf("%d folds, want 1", m.n.Load())
+	}
+	// Six entries, of which the last two stay.
+	f.shows("the folding turn", []string{"PARAGRAPH-1", "PROMPT-3", "ANSWER-3", "PROMPT-4"}, []string{"PROMPT-1", "ANSWER-1", "PROMPT-2", "ANSWER-2"})
+
+	f.model.Push(scripted.Say("ANSWER-5"))
+	fifth := f.turn(f.reopen(s.ID()), "PROMPT-5")
+	if m.n.Load() != 1 {
+		t.Errorf("the next turn folded again")
+	}
+	f.shows("the next turn", []string{"PARAGRAPH-1", "PROMPT-3", "ANSWER-3", "PROMPT-4", "ANSWER-4", "PROMPT-5"}, []string{"PROMPT-1", "ANSWER-2"})
+	if n := strings.Count(said(f.last()), "ANSWER-4"); n > 2 { // once in the flat text, once as a message
+		t.Errorf("the folding turn's answer is told %d times", n)
+	}
+
+	tr, err := s.Transcript(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := tr.Markdown()
+	for i := 1; i <= 5; i++ {
+		if !strings.Contains(text, fmt.Sprintf("PROMPT-%d", i)) || !strings.Contains(text, fmt.Sprintf("ANSWER-%d", i)) {
+			t.Errorf("the transcript lost turn %d", i)
+		}
+	}
+	if len(tr.Turns[3].Summaries) != 1 || tr.Turns[3].TurnID != fourth.ID || !strings.Contains(tr.Turns[3].Summaries[0].Text, "PARAGRAPH-1") {
+		t.Errorf("summaries of the folding turn: %+v", tr.Turns[3].Summaries)
+	}
+
+	s = f.reopen(s.ID())
+	if s.Head() != fifth.ID {
+		t.Fatalf("head %d", s.Head())
+	}
+	if err := s.Branch(ctx, turns[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	f.model.Push(scripted.Say("ANSWER-6"))
+	f.turn(s, "PROMPT-6")
+	f.shows("a branch that leaves the fold behind", []string{"PROMPT-1", "ANSWER-1", "PROMPT-2", "ANSWER-2", "PROMPT-6"}, []string{"PARAGRAPH", "PROMPT-3", "PROMPT-4"})
+}
+
+func TestAFoldOfAFoldCoversBoth(t *testing.T) {
+	f := newFixture(t)
+	s, m, _ := f.long(3)
+	for i := 4; i <= 6; i++ {
+		f.model.Push(scripted.Say(fmt.Sprintf("ANSWER-%d", i)))
+		f.turn(s, fmt.Sprintf("PROMPT-%d", i), session.WithFoldNow())
+	}
+	if m.n.Load() != 3 {
+		t.Errorf("%d folds", m.n.Load())
+	}
+	f.model.Push(scripted.Say("ANSWER-7"))
+	f.turn(s, "PROMPT-7")
+	f.shows("the turn after three folds", []string{"PARAGRAPH-3", "PROMPT-5", "ANSWER-5", "PROMPT-6", "ANSWER-6"}, []string{"PARAGRAPH-1", "PARAGRAPH-2", "PROMPT-4"})
+}
+
+func TestWhenAFoldThatWasAskedForHappens(t *testing.T) {
+	off := task.Contract{Compaction: task.Compaction{Share: task.NoCompaction, Keep: 2}}
+	for _, tc := range []struct {
+		name   string
+		turns  int
+		opts   []session.Option
+		before func(*session.Steer) // the turn
+		while  func(*session.Steer) // its first completion
+		folds  int64
+		end    trace.OutcomeKind
+	}{
+		{"by the operator before the turn", 3, nil, func(s *session.Steer) { s.Fold() }, nil, 1, trace.Finished},
+		{"twice at one boundary", 3, nil, func(s *session.Steer) { s.Fold(); s.Fold() }, nil, 1, trace.Finished},
+		{"by the operator while it works", 3, nil, nil, func(s *session.Steer) { s.Fold() }, 1, trace.Finished},
+		{"never when it is off", 3, []session.Option{session.WithContract(off), session.WithFoldNow()}, func(s *session.Steer) { s.Fold() }, nil, 0, trace.Finished},
+		{"never when there is nothing to fold", 1, []session.Option{session.WithFoldNow()}, func(s *session.Steer) { s.Fold() }, nil, 0, trace.Finished},
+		{"never beside an interrupt", 3, nil, func(s *session.Steer) { s.Fold(); s.Interrupt(session.AfterTools) }, nil, 0, trace.Cancelled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			s, m, _ := f.long(tc.turns)
+			steer, in := session.NewSteer()
+			if tc.before != nil {
+				tc.before(steer)
+			}
+			f.model.Push(during(func() {
+				if tc.while != nil {
+					tc.while(steer)
+				}
+			}, read("a")), scripted.Say("done"))
+			turn := f.turn(s, "go on", append(tc.opts, session.WithSteer(in))...)
+			if turn.Outcome.Kind != tc.end || m.n.Load() != tc.folds {
+				t.Errorf("%s after %d folds, want %s after %d", turn.Outcome, m.n.Load(), tc.end, tc.folds)
+			}
+		})
+	}
+}
+
+func TestAConversationLargerThanTheWindowIsFoldedOnItsFirstStep(t *testing.T) {
+	f := newFixture(t)
+	s, m, _ := f.long(4)
+	f.model.Push(scripted.FailKind(provider.ContextOverflow, "too long"), scripted.Say("it fits"))
+	turn := f.turn(s, "go on")
+	if turn.Reply != "it fits" || m.n.Load() != 1 {
+		t.Errorf("%+v after %d folds", turn, m.n.Load())
+	}
+}
+
+func TestAResumedTurnDoesNotFoldAgain(t *testing.T) {
+	f := newFixture(t)
+	s, m, _ := f.long(3)
+	c, cancel := context.WithCancel(ctx)
+	f.model.Push(read("a"), func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
+		cancel()
+		return nil, ctx.Err()
+	})
+	_, err := s.Turn(c, "go on", session.WithFoldNow())
+	if !errors.Is(err, context.Canceled) || m.n.Load() != 1 {
+		t.Fatalf("%v after %d folds", err, m.n.Load())
+	}
+	f.model.Push(scripted.Say("done"))
+	if back, err := s.ResumeTurn(ctx, turnError(t, err).Turn); err != nil || back.Reply != "done" {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if m.n.Load() != 1 {
+		t.Errorf("%d folds: the resume bought another", m.n.Load())
+	}
+	f.shows("the resumed turn", []string{"PARAGRAPH-1", "PROMPT-3"}, []string{"PROMPT-1"})
+}
