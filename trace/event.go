@@ -165,6 +165,40 @@ type (
 		Action  string `json:"kind"`
 		Backend string `json:"backend"`
 	}
+	// Dialed tells that a command asked the run's proxy for a host, and whether it
+	// was let through. It is told at the boundary of a step.
+	Dialed struct {
+		Host    string `json:"host"`
+		Port    uint16 `json:"port"`
+		Allowed bool   `json:"allowed"`
+	}
+	// HandleStarted tells that a command line is left running.
+	HandleStarted struct {
+		Handle int    `json:"handle"`
+		Line   string `json:"line"`
+	}
+	// HandlePolled tells how many bytes of its output the model was shown.
+	HandlePolled struct {
+		Handle int `json:"handle"`
+		Bytes  int `json:"bytes"`
+	}
+	// HandleKilled tells that a line that was left running was ended, by the model
+	// or with the run.
+	HandleKilled struct {
+		Handle int `json:"handle"`
+	}
+	// HandleExited tells that a line that was left running ended by itself. Code is
+	// nil where no exit code ended it.
+	HandleExited struct {
+		Handle int  `json:"handle"`
+		Code   *int `json:"code"`
+	}
+	// HandleOrphaned tells that a line ended with the process that ran it. Nobody
+	// signals what it was.
+	HandleOrphaned struct {
+		Handle int    `json:"handle"`
+		Reason string `json:"reason"`
+	}
 	// StepCommitted follows the transaction of a step.
 	StepCommitted struct {
 		Decision string `json:"decision"`
@@ -261,6 +295,12 @@ func (PlanProposed) Kind() string      { return "plan_proposed" }
 func (PlanDecided) Kind() string       { return "plan_decided" }
 func (TodoWrote) Kind() string         { return "todo_wrote" }
 func (Sandboxed) Kind() string         { return "sandbox" }
+func (Dialed) Kind() string            { return "dialed" }
+func (HandleStarted) Kind() string     { return "handle_started" }
+func (HandlePolled) Kind() string      { return "handle_polled" }
+func (HandleKilled) Kind() string      { return "handle_killed" }
+func (HandleExited) Kind() string      { return "handle_exited" }
+func (HandleOrphaned) Kind() string    { return "handle_orphaned" }
 func (StepCommitted) Kind() string     { return "step" }
 func (Gated) Kind() string             { return "gate" }
 func (Replanned) Kind() string         { return "replan" }
@@ -278,6 +318,7 @@ var facts = []Fact{
 	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
 	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
 	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, Sandboxed{},
+	Dialed{}, HandleStarted{}, HandlePolled{}, HandleKilled{}, HandleExited{}, HandleOrphaned{},
 	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, RunRewound{}, StepReverted{}, Aborted{}, Ended{},
 }
 

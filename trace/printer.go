@@ -3,7 +3,9 @@ package trace
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -164,6 +166,25 @@ func (p *printer) Observe(ev Event) Flow {
 		if f.Action == "cap_hit" {
 			p.line(ev, "    %s", p.paint(red, "a ceiling of the sandbox was hit"))
 		}
+	case Dialed:
+		to := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port)))
+		if f.Allowed {
+			p.line(ev, "    %s", p.paint(dim, "dialled "+shown(to)))
+		} else {
+			p.line(ev, "    %s net %s", p.paint(red, "refused"), shown(to))
+		}
+	case HandleStarted:
+		p.line(ev, "    %s %s", p.paint(cyan, fmt.Sprintf("left running %d", f.Handle)), shown(f.Line))
+	case HandleKilled:
+		p.line(ev, "    %s", p.paint(dim, fmt.Sprintf("ended %d", f.Handle)))
+	case HandleExited:
+		how := "without an exit code"
+		if f.Code != nil {
+			how = fmt.Sprintf("with %d", *f.Code)
+		}
+		p.line(ev, "    %s", p.paint(dim, fmt.Sprintf("%d exited %s", f.Handle, how)))
+	case HandleOrphaned:
+		p.line(ev, "    %s", p.paint(yellow, fmt.Sprintf("%d was lost: %s", f.Handle, shown(f.Reason))))
 	case StepCommitted:
 		changed := ""
 		if f.Changed {
