@@ -87,6 +87,12 @@ type Contract struct {
 	Effort provider.Effort
 	// Model overrides the provider's own model.
 	Model string
+	// Routing moves the run to another model while it works.
+	Routing Routing
+	// Web is what the provider may look up by itself, stated with every request.
+	// The vendor dials then and not this process: no rule of the policy is asked.
+	// Policy.DomainFilter turns the network rules into its two lists.
+	Web provider.WebAccess
 	// MaxParallelReads is how many read-only calls of one completion may run
 	// together. Zero means the constant MaxParallelReads; 1 means one by one.
 	MaxParallelReads int
@@ -213,6 +219,8 @@ func (c Contract) Clone() Contract {
 	c.Tools = slices.Clone(c.Tools)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
 	c.Images = slices.Clone(c.Images)
+	c.Web.AllowedDomains = slices.Clone(c.Web.AllowedDomains)
+	c.Web.BlockedDomains = slices.Clone(c.Web.BlockedDomains)
 	return c
 }
 

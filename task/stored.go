@@ -29,6 +29,8 @@ type stored struct {
 	Images           []provider.Media     `json:"images,omitempty"`
 	Effort           provider.Effort      `json:"effort,omitempty"`
 	Model            string               `json:"model,omitempty"`
+	Routing          Routing              `json:"routing,omitzero"`
+	Web              provider.WebAccess   `json:"web,omitzero"`
 	MaxParallelReads int                  `json:"max_parallel_reads,omitempty"`
 	MaxReadChars     int                  `json:"max_read_chars,omitempty"`
 	LeaseTTL         time.Duration        `json:"lease_ttl,omitempty"`
@@ -41,6 +43,7 @@ func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
 		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout, Prompt: c.Prompt,
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Effort: c.Effort, Model: c.Model,
+		Routing: c.Routing, Web: c.Web,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
 	}
 	if c.Verify != nil {
@@ -70,6 +73,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
 		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout, Prompt: s.Prompt,
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Effort: s.Effort, Model: s.Model,
+		Routing: s.Routing, Web: s.Web,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,
 	}
 	if len(s.Verify) > 0 {

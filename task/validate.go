@@ -79,7 +79,7 @@ func (c Contract) ValidateDefaults() error {
 	if s := c.Compaction.Share; math.IsNaN(s) || s < 0 {
 		errs = append(errs, bad("Compaction.Share", "is %v: it must be above 0, or zero for the default, or NoCompaction", s))
 	}
-	errs = append(errs, c.validateImages())
+	errs = append(errs, c.validateImages(), c.Routing.validate(), validateWeb(c.Web))
 	if _, err := provider.ParseEffort(string(c.Effort)); err != nil {
 		errs = append(errs, invalid("Effort", err))
 	}

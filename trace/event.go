@@ -79,6 +79,20 @@ type (
 	FellBackTo struct {
 		Provider string `json:"provider"`
 	}
+	// Routed tells that another model is asked from this step on. An empty From or
+	// To is the provider's own model; Why states the failures of the gate or the
+	// bytes written.
+	Routed struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+		Why  string `json:"why"`
+	}
+	// ServerToolUsed tells of a search or fetch that the provider ran itself.
+	ServerToolUsed struct {
+		Provider string `json:"provider"`
+		Tool     string `json:"tool"`
+		OK       bool   `json:"ok"`
+	}
 	// Compacted tells that a paragraph took the place of the older part of what
 	// the model is shown. It is durable before the event.
 	Compacted struct {
@@ -281,6 +295,8 @@ func (Token) Kind() string             { return "token" }
 func (Reasoning) Kind() string         { return "reasoning" }
 func (Retry) Kind() string             { return "retry" }
 func (FellBackTo) Kind() string        { return "fell_back_to" }
+func (Routed) Kind() string            { return "routed" }
+func (ServerToolUsed) Kind() string    { return "server_tool_used" }
 func (Compacted) Kind() string         { return "compacted" }
 func (CacheMarked) Kind() string       { return "cache_marked" }
 func (Speculated) Kind() string        { return "speculated" }
@@ -315,7 +331,7 @@ func (u UnknownFact) Kind() string     { return u.Name }
 
 // facts lists a zero value of every known kind; event_test.go holds it complete.
 var facts = []Fact{
-	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{},
+	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{}, Routed{}, ServerToolUsed{},
 	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
 	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, Sandboxed{},
 	Dialed{}, HandleStarted{}, HandlePolled{}, HandleKilled{}, HandleExited{}, HandleOrphaned{},

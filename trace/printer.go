@@ -113,6 +113,18 @@ func (p *printer) Observe(ev Event) Flow {
 		p.line(ev, "  %s", p.paint(yellow, fmt.Sprintf("retry %d after %s in %s", f.Attempt, f.Failure, time.Duration(f.DelayMS)*time.Millisecond)))
 	case FellBackTo:
 		p.line(ev, "  %s", p.paint(yellow, "served by "+shown(f.Provider)))
+	case Routed:
+		to := shown(f.To)
+		if to == "" {
+			to = "its own model"
+		}
+		p.line(ev, "  %s", p.paint(yellow, fmt.Sprintf("asks %s from here on: %s", to, shown(f.Why))))
+	case ServerToolUsed:
+		if f.OK {
+			p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("%s of %s used", shown(f.Tool), shown(f.Provider))))
+		} else {
+			p.line(ev, "  %s", p.paint(red, fmt.Sprintf("%s of %s failed", shown(f.Tool), shown(f.Provider))))
+		}
 	case Compacted:
 		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("folded through step %d: %d tokens became %d", f.ThroughStep, f.BeforeTokens, f.AfterTokens)))
 	case CacheMarked:

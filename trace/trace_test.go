@@ -154,3 +154,19 @@ func TestPrinterColoursOnlyWhenTold(t *testing.T) {
 		t.Error("a buffer is no terminal")
 	}
 }
+
+func TestPrinterShowsRoutingAndTheProvidersOwnTools(t *testing.T) {
+	var out bytes.Buffer
+	p := newPrinter(&out, false, time.Now)
+	for _, f := range []Fact{
+		Routed{To: "big", Why: "the gate did not pass 2 times in a row"}, Routed{From: "small", Why: "9 bytes\nwritten"},
+		ServerToolUsed{Provider: "vendor", Tool: "web_search", OK: true}, ServerToolUsed{Provider: "vendor", Tool: "web_fetch"},
+	} {
+		p.Observe(Event{RunID: 1, Step: 1, Fact: f})
+	}
+	want := "  asks big from here on: the gate did not pass 2 times in a row\n  asks its own model from here on: 9 bytes written\n" +
+		"  web_search of vendor used\n  web_fetch of vendor failed\n"
+	if got := out.String(); got != want {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+}

@@ -32,6 +32,7 @@ func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, e
 	}
 	d.edits = 0
 	row := d.rec.gate(n, v, err)
+	d.route.judgedBy(row, d.contract.Routing.EscalateAfter)
 	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
 	if err != nil {
 		return false, errors.Join(err, d.lease.Flush(context.WithoutCancel(ctx)))

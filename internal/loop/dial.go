@@ -20,10 +20,14 @@ import (
 const allowLocalEnv = "IO_HARNESS_ALLOW_LOCAL_ADDRESSES"
 
 // dialling is the context of a completion: the provider keeps its place in a
-// script or a recording for each run, and every address that it dials is held to
-// what was authorised by name.
+// script or a recording for each run, and dials as pinned says.
 func (d *drive) dialling(ctx context.Context) context.Context {
-	ctx = provider.WithScope(ctx, d.runID().String())
+	return d.pinned(provider.WithScope(ctx, d.runID().String()))
+}
+
+// pinned holds every address that the provider dials to what was authorised by
+// name.
+func (d *drive) pinned(ctx context.Context) context.Context {
 	if len(d.host.Provider.Endpoints()) == 0 {
 		return ctx
 	}

@@ -98,6 +98,7 @@ type drive struct {
 	shape         answerShape
 	owed          int64 // tokens of reviewers, drawn with the next step
 	reply         string
+	route         route
 	granted       map[string]bool         // hosts of the provider that a person agreed to
 	settled       bool                    // whether this turn is work has been decided
 	verdict       store.GateOutcome       // of the gate on the last committed step, as a dead drive left it
@@ -129,6 +130,11 @@ func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (*trace.Resul
 		return &trace.Result{}, err
 	}
 	defer d.close()
+	if d.dialsFreely() {
+		if err := d.requirePrimary(ctx); err != nil {
+			return &trace.Result{}, err
+		}
+	}
 	if err := d.start(ctx, turn); err != nil {
 		return &trace.Result{}, err
 	}
@@ -204,7 +210,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 
 // models are the models that the run may write with, as far as they are named.
 func (d *drive) models() []string {
-	return []string{provider.ModelHint(d.host.Provider), d.contract.Model}
+	return append(d.contract.Routing.Models(), provider.ModelHint(d.host.Provider), d.contract.Model)
 }
 
 // close gives back what newDrive opened. The lease is given back by conclude.
@@ -322,6 +328,9 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 	}
 	if out, err := d.authorise(ctx); out != nil || err != nil {
 		return out, err
+	}
+	if err := d.requirePrimary(ctx); err != nil {
+		return nil, err
 	}
 	return d.catchUp(ctx)
 }

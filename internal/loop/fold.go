@@ -49,7 +49,7 @@ func (d *drive) fold(ctx context.Context, st *step, forced bool) (bool, error) {
 // the model gave none that can be used.
 func (d *drive) summarise(ctx context.Context, st *step, cut prompt.Cut) (text string, cost int64, err error) {
 	req := prompt.SummaryRequest(d.contract.Goal, cut)
-	req.Model, req.Effort = d.contract.Model, d.contract.Effort
+	req.Model, req.Effort = d.model(), d.contract.Effort
 	resp, err := d.attempts(ctx, st, req, store.ForFold)
 	var esc *escalation
 	switch {

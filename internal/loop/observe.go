@@ -29,6 +29,9 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if d.contract.Budget.TimeExceeded(d.elapsed()) {
 		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
 	}
+	if err := d.routed(ctx, st.n); err != nil {
+		return nil, nil, err
+	}
 	forced := d.foldNow
 	d.foldNow = false
 	if _, err := d.fold(ctx, st, forced); err != nil {
@@ -58,7 +61,7 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 	st.user = r.User
 	req := &provider.Request{
 		System: []string{d.system}, User: r.User, Messages: r.Messages, Tools: d.catalogue.specs,
-		Model: d.contract.Model, Effort: d.contract.Effort,
+		Model: d.model(), Effort: d.contract.Effort, Web: d.contract.Web,
 		Media: slices.Concat(d.contract.Images, d.media),
 	}
 	if d.contract.Output != nil {

@@ -185,6 +185,7 @@ func (d *drive) take(st *step, resp *provider.Response) {
 		d.rec.context(st.n, "served", resp.ServedBy)
 		d.emit(st.n, trace.FellBackTo{Provider: resp.ServedBy})
 	}
+	d.tellLooked(st)
 	d.tellSpeculated(st)
 }
 

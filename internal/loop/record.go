@@ -56,6 +56,7 @@ func (r *recorder) providerCall(step, attempt int, purpose store.Purpose, resp *
 		row.Provider = resp.ServedBy
 	}
 	r.lease.Record(row)
+	r.looked(step, resp)
 }
 
 // approverCall records a completion that an approver paid for.

@@ -298,7 +298,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			}
 		}
 	}
-	return errors.Join(d.restoreGate(ctx, stored), d.restoreOutput(ctx))
+	return errors.Join(d.restoreGate(ctx, stored), d.restoreOutput(ctx), d.restoreRoute(ctx))
 }
 
 // restoreKnowledge tells the workspace which files the run had seen: what it read
