@@ -96,6 +96,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 		return nil, err
 	}
 	c.pid, c.kill, c.pids, c.monitor = t.pid, t.kill, t.pids, t.monitor
+	c.terminate = t.terminateRest
 	c.release = func() {
 		_ = status.Close()
 		t.release()

@@ -29,7 +29,7 @@ type cgroup struct {
 
 // newCgroup makes a group beneath the host's own, or says why it cannot.
 func newCgroup(parent string) (*cgroup, error) {
-	dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", cgroupPrefix, os.Getpid(), rand.Text()))
+	dir := filepath.Join(parent, fmt.Sprintf("%s%s-%d-%s", cgroupPrefix, pidNamespace(), os.Getpid(), rand.Text()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -134,6 +134,16 @@ func cgroupMount(line string) (root, point string, ok bool) {
 	return f[3], f[4], true
 }
 
+// pidNamespace names the space in which a process id means something: another
+// one may share the directory of the groups.
+func pidNamespace() string {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "0"
+	}
+	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+}
+
 // sweepCgroups ends and removes the groups of host processes that are dead.
 func sweepCgroups(parent string) {
 	des, err := os.ReadDir(parent)
@@ -141,7 +151,7 @@ func sweepCgroups(parent string) {
 		return
 	}
 	for _, d := range des {
-		rest, ok := strings.CutPrefix(d.Name(), cgroupPrefix)
+		rest, ok := strings.CutPrefix(d.Name(), cgroupPrefix+pidNamespace()+"-")
 		if !ok {
 			continue
 		}

@@ -42,6 +42,7 @@ type Host struct {
 	JobObject    Feature
 	AppContainer Feature
 
+	looked bool   // Namespaces was tried
 	cgroup string // the directory in which a command's group is made
 }
 
@@ -72,24 +73,55 @@ func (h Host) String() string {
 	return b.String()
 }
 
-// Probe tries what this host can do. It starts short-lived processes and
-// restricts throw-away threads, never the calling program. The first call does
-// the work (some tens of milliseconds) and later ones, from any goroutine,
-// return the same answer; ctx bounds only the waiting for it.
+// Probe tries what this host can do. It starts short-lived processes, this
+// program's own executable among them (see [Profile.Shim]), and restricts
+// throw-away threads, never the calling program. The first call does the work
+// (some tens of milliseconds) and later ones, from any goroutine, return the
+// same answer; ctx bounds only the waiting for it. [Start] looks at no more
+// than it needs, and starts the executable again only where a command may need
+// the namespaces rung.
 func Probe(ctx context.Context) (Host, error) {
-	type answer struct{ h Host }
-	c := make(chan answer, 1)
-	go func() { c <- answer{probed()} }()
+	return await(ctx, func() Host { return withNamespaces(probed()) })
+}
+
+// await runs a probe and stops waiting when ctx ends. The probe itself goes on:
+// its answer is kept for the next one who asks.
+func await(ctx context.Context, probe func() Host) (Host, error) {
+	c := make(chan Host, 1)
+	go func() { c <- probe() }()
 	select {
-	case a := <-c:
-		return a.h, nil
+	case h := <-c:
+		return h, nil
 	case <-ctx.Done():
 		return Host{}, &Error{Kind: ErrApparatus, Op: "probe", Err: context.Cause(ctx)}
 	}
 }
 
+// hostFor is what has to be known of the host to start a command with p.
+func hostFor(ctx context.Context, p Profile) (Host, error) {
+	return await(ctx, func() Host {
+		h := probed()
+		if needsNamespaces(h, p) {
+			h = withNamespaces(h)
+		}
+		return h
+	})
+}
+
+// needsNamespaces reports whether the namespaces rung may be taken for p, so
+// that it must be known whether it works.
+func needsNamespaces(h Host, p Profile) bool {
+	if h.OS != "linux" || !p.Mode.Contained() || p.ForceFloor || p.Shim == ShimOff {
+		return false
+	}
+	if p.only != "" {
+		return p.only == RungNamespaces
+	}
+	return p.Shim == ShimRequired || len(p.Reads.Deny) > 0 || candidates(h, p)[0].rung != RungLandlock
+}
+
 // probed is the host's answer, found once: what a kernel offers does not change
-// while a process lives.
+// while a process lives. The namespaces rung is left out.
 var probed = sync.OnceValue(func() Host {
 	h := Host{OS: runtime.GOOS, Arch: runtime.GOARCH}
 	none := Feature{Why: "not on " + runtime.GOOS}
@@ -100,3 +132,14 @@ var probed = sync.OnceValue(func() Host {
 	probeHost(&h)
 	return h
 })
+
+// probedNamespaces is whether that rung works, found once.
+var probedNamespaces = sync.OnceValue(func() Feature {
+	h := probed()
+	return probeNamespaces(&h)
+})
+
+func withNamespaces(h Host) Host {
+	h.looked, h.Namespaces = true, probedNamespaces()
+	return h
+}

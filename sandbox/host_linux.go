@@ -9,5 +9,5 @@ func probeHost(h *Host) {
 	stop, group := probeStop(h)
 	h.Stop, h.Cgroup = works(stop), works(group)
 	h.Bubblewrap = works(probeBubblewrap(h))
-	h.Namespaces = works(probeNamespaces(h))
+	h.Namespaces = Feature{Why: "not looked at: nothing asked for it"}
 }

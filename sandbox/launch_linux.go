@@ -87,7 +87,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 		return nil, err
 	}
 	c.pid, c.kill, c.pids, c.release = t.pid, t.kill, t.pids, t.release
-	c.monitor = t.monitor
+	c.monitor, c.terminate = t.monitor, t.terminate
 	return c, nil
 }
 

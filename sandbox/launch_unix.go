@@ -34,12 +34,13 @@ func launch(s *spec, a *Applied) (*child, error) {
 	}
 	pid := proc.Pid
 	c := &child{
-		pid:     pid,
-		exited:  make(chan struct{}),
-		kill:    func() { _ = unix.Kill(-pid, unix.SIGKILL) },
-		pids:    func() []int { return []int{pid} },
-		release: func() {},
-		monitor: func(Limits, <-chan struct{}) <-chan Cap { return nil },
+		pid:       pid,
+		exited:    make(chan struct{}),
+		kill:      func() { _ = unix.Kill(-pid, unix.SIGKILL) },
+		terminate: func() { _ = unix.Kill(-pid, unix.SIGTERM) },
+		pids:      func() []int { return []int{pid} },
+		release:   func() {},
+		monitor:   func(Limits, <-chan struct{}) <-chan Cap { return nil },
 	}
 	go func() {
 		defer close(c.exited)

@@ -44,11 +44,12 @@ func launch(s *spec, a *Applied) (*child, error) {
 		}
 	}
 	c := &child{
-		pid:     proc.Pid,
-		exited:  make(chan struct{}),
-		pids:    func() []int { return []int{proc.Pid} },
-		release: func() {},
-		monitor: func(Limits, <-chan struct{}) <-chan Cap { return nil },
+		pid:       proc.Pid,
+		exited:    make(chan struct{}),
+		pids:      func() []int { return []int{proc.Pid} },
+		release:   func() {},
+		monitor:   func(Limits, <-chan struct{}) <-chan Cap { return nil },
+		terminate: func() {}, // without a console there is nothing to ask with
 		kill: func() {
 			_ = proc.Kill()
 			j.close()

@@ -134,7 +134,7 @@ func TestAProcessThatHidesIsKilledWhereThereIsAControlGroup(t *testing.T) {
 	if des, _ := os.ReadDir(ws); len(des) != 0 {
 		t.Error("the hidden process went on")
 	}
-	left, _ := filepath.Glob(filepath.Join(h.cgroup, fmt.Sprintf("%s%d-*", cgroupPrefix, os.Getpid())))
+	left, _ := filepath.Glob(filepath.Join(h.cgroup, fmt.Sprintf("%s*-%d-*", cgroupPrefix, os.Getpid())))
 	if len(left) != 0 {
 		t.Errorf("groups left behind: %v", left)
 	}

@@ -69,7 +69,7 @@ func launchNamespaces(s *spec, a *Applied) (*child, error) {
 		h.forward(s.profile.Egress.Proxy)
 	}
 	c.pid, c.kill, c.pids, c.monitor = h.pid, h.kill, h.pids, h.tree.monitor
-	c.release = h.release
+	c.release, c.terminate = h.release, h.terminateRest
 	return c, nil
 }
 
@@ -407,9 +407,11 @@ func (h *helper) release() {
 	h.tree.release()
 }
 
-// probeNamespaces lets the helper build a boundary for nothing and look whether
-// a write is refused in it.
-func probeNamespaces(h *Host) error {
+func probeNamespaces(h *Host) Feature { return works(tryNamespaces(h)) }
+
+// tryNamespaces lets the helper build a boundary for nothing and look whether a
+// write is refused in it.
+func tryNamespaces(h *Host) error {
 	if unix.Getuid() != unix.Geteuid() || unix.Getgid() != unix.Getegid() {
 		return errors.New("this program runs with rights that are not its caller's")
 	}

@@ -84,6 +84,16 @@ func (p *Process) Wait() (*Result, error) {
 	return p.result, p.err
 }
 
+// Terminate asks the command to end, where the system has a way to ask: SIGTERM
+// to its process group. It does not wait; Kill is for one that does not heed.
+func (p *Process) Terminate() {
+	select {
+	case <-p.done:
+	default:
+		p.child.terminate()
+	}
+}
+
 // Kill ends the command and everything it started. It does not wait; a command
 // that has ended is left alone.
 func (p *Process) Kill() {
@@ -141,7 +151,14 @@ func (p *Process) open(c Cmd) error {
 func (p *Process) climb(base Applied) error {
 	s := p.spec
 	var fell []string
-	for _, ch := range candidates(s.host, s.profile) {
+	ladder := candidates(s.host, s.profile)
+	tried := map[Rung]bool{}
+	for i := 0; i < len(ladder); i++ {
+		ch := ladder[i]
+		if tried[ch.rung] {
+			continue
+		}
+		tried[ch.rung] = true
 		ch.why = append(append([]string{}, ch.why...), fell...)
 		a := s.describe(ch, base)
 		if err := s.refuses(a); err != nil {
@@ -161,8 +178,23 @@ func (p *Process) climb(base Applied) error {
 		if ch.rung == RungFloor || ch.rung == RungNone {
 			return err
 		}
+		if more := s.widen(); more {
+			ladder, i = candidates(s.host, s.profile), -1
+		}
 	}
 	return &Error{Kind: ErrApparatus, Op: "start", Program: first(s.argv), Err: errors.New("no rung is left")}
+}
+
+// widen looks for the namespaces rung when that was left out because a stronger
+// one seemed to serve, and reports whether there is one now.
+func (s *spec) widen() bool {
+	p := s.profile
+	if s.host.looked || s.host.OS != "linux" || p.Shim == ShimOff || p.only != "" {
+		return false
+	}
+	s.host.looked = true
+	s.host.Namespaces = probedNamespaces()
+	return s.host.Namespaces.Works
 }
 
 func reason(e *Error) string {
@@ -340,9 +372,11 @@ type child struct {
 	exited chan struct{} // closed when end is set and the program is reaped
 	end    ending
 
-	kill    func()       // the whole tree, at once; may be called at any time
-	pids    func() []int // what lives
-	release func()       // called once, after the end
+	kill func() // the whole tree, at once; may be called at any time
+	// terminate asks the program and its group to end
+	terminate func()
+	pids      func() []int // what lives
+	release   func()       // called once, after the end
 	// monitor watches the ceilings that no kernel holds for us and reports the
 	// first that is hit, until stop is closed.
 	monitor func(l Limits, stop <-chan struct{}) <-chan Cap

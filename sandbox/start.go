@@ -54,7 +54,7 @@ func Start(ctx context.Context, c Cmd, p Profile) (*Process, error) {
 	if err := checkCmd(c); err != nil {
 		return nil, err
 	}
-	host, err := Probe(ctx)
+	host, err := hostFor(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func Run(ctx context.Context, c Cmd, p Profile) (*Result, error) {
 // apparatus fails later is passed over then, so the Applied of a [Result] is
 // the one to record.
 func Plan(ctx context.Context, p Profile) (Applied, error) {
-	host, err := Probe(ctx)
+	host, err := hostFor(ctx, p)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -225,6 +225,11 @@ func (s *spec) makeTemp() (func() error, error) {
 			return nil, &Error{Kind: ErrInvalid, Op: "open temporary directory", Err: err}
 		}
 		s.temp = real
+	}
+	if s.profile.Mode == ReadOnly && (s.work == s.temp || beneath(s.work, s.temp)) {
+		_ = remove()
+		return nil, &Error{Kind: ErrInvalid, Op: "open temporary directory",
+			Err: fmt.Errorf("the workspace %s lies in it, and would be writable under read-only: use a private one", s.work)}
 	}
 	s.env = tempEnv(s.env, s.temp)
 	return remove, nil

@@ -51,12 +51,12 @@ func TestWhatCannotBeStartedIsSaidInTheSystemsWords(t *testing.T) {
 		{"blank program", Cmd{Argv: []string{" "}}, ErrInvalid, nil},
 		{"NUL", Cmd{Argv: []string{"echo", "a\x00b"}}, ErrInvalid, nil},
 	} {
-		for _, mode := range []Mode{WorkspaceWrite, FullAccess} {
-			t.Run(tc.name+"/"+string(mode), func(t *testing.T) {
+		for _, p := range everyRung(t, ws) {
+			t.Run(tc.name+"/"+string(p.only)+string(p.Mode), func(t *testing.T) {
 				if tc.cause == syscall.E2BIG && runtime.GOOS != "linux" {
 					t.Skip("the bound on one argument is Linux's")
 				}
-				_, err := Run(t.Context(), tc.cmd, Profile{Workspace: ws, Mode: mode})
+				_, err := Run(t.Context(), tc.cmd, p)
 				if !errors.Is(err, tc.kind) || tc.cause != nil && !errors.Is(err, tc.cause) {
 					t.Errorf("got %v, want %v with %v", err, tc.kind, tc.cause)
 				}
@@ -419,5 +419,63 @@ func TestAWritableDirectoryOnPathIsWithheld(t *testing.T) {
 	}
 	if want := []string{ws, home + "/cache"}; !slices.Equal(r.Applied.Roots, want) || r.Stdout.String() != "1\n" {
 		t.Errorf("roots %v, want %v; variable %q", r.Applied.Roots, want, r.Stdout)
+	}
+}
+
+// everyRung is a profile for each rung of this host, the floor and full access
+// included.
+func everyRung(t *testing.T, ws string) []Profile {
+	t.Helper()
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []Profile{{Workspace: ws, Mode: FullAccess}}
+	for _, c := range candidates(h, Profile{}) {
+		out = append(out, forced(Profile{Workspace: ws}, c.rung))
+	}
+	return out
+}
+
+func TestACommandCanBeAskedToEnd(t *testing.T) {
+	for _, p := range everyRung(t, realTempDir(t)) {
+		t.Run(string(p.only)+string(p.Mode), func(t *testing.T) {
+			up := make(lines, 8)
+			pr, err := Start(t.Context(), Cmd{Argv: []string{"sh", "-c", "trap 'echo asked; exit 7' TERM; echo up; while :; do sleep 0.05; done"}, Stdout: up}, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-up
+			pr.Terminate()
+			r, err := pr.Wait()
+			if err != nil || !r.Exited(7) || r.Stdout.String() != "up\nasked\n" {
+				t.Errorf("got %+v, %v; want its own exit code after its own word", r, err)
+			}
+			pr.Terminate() // after the end: nothing
+		})
+	}
+}
+
+func TestReadOnlyRefusesATemporaryDirectoryThatHoldsTheWorkspace(t *testing.T) {
+	dir := realTempDir(t)
+	ws := filepath.Join(dir, "ws")
+	if err := os.Mkdir(ws, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, temp := range []string{dir, ws} {
+		_, err := Run(t.Context(), Cmd{Argv: []string{"touch", "ran"}}, Profile{Workspace: ws, Mode: ReadOnly, Temp: temp})
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("temporary directory %s: got %v, want ErrInvalid", temp, err)
+		}
+	}
+	if des, _ := os.ReadDir(ws); len(des) != 0 {
+		t.Errorf("ran: %v", des)
+	}
+	r := run(t, Profile{Workspace: ws, Temp: dir}, "touch", "ran")
+	if !r.Success() {
+		t.Errorf("workspace-write: %s", r.Text(0))
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("a temporary directory of the caller's was removed: %v", err)
 	}
 }

@@ -51,6 +51,32 @@ func (t *tree) kill() {
 	t.killMarked()
 }
 
+// terminate asks the group that the program leads to end.
+func (t *tree) terminate() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.reaped {
+		_ = unix.Kill(-t.pid, unix.SIGTERM)
+	}
+}
+
+// terminateRest asks every member but the first to end: where a helper leads
+// the tree, its own end would be that of all others, without their having been
+// asked.
+func (t *tree) terminateRest() {
+	for _, pid := range t.pids() {
+		if pid == t.pid {
+			continue
+		}
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			if t.carriesMarker(pid) {
+				_ = unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
+			}
+			_ = unix.Close(fd)
+		}
+	}
+}
+
 // release gives back what the tree holds once nothing of it is left.
 func (t *tree) release() {
 	if t.group != nil {
