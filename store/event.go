@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"time"
 
@@ -75,8 +74,8 @@ func (s *Store) EventCursor(ctx context.Context) (c EventCursor, err error) {
 
 // EventsSince reads the events of one run behind a cursor, the oldest first, at
 // most limit of them. A limit that is not between 1 and PollLimit means
-// PollLimit. Events whose words were archived are left out; any other that
-// cannot be read fails the call.
+// PollLimit. Events whose words were archived are left out; one that cannot be
+// read is an UnknownFact with the bytes that were found.
 func (s *Store) EventsSince(ctx context.Context, run trace.RunID, after EventCursor, limit int) ([]EventRow, error) {
 	return s.events(ctx, eventsSince, run, after, limit)
 }
@@ -128,7 +127,9 @@ func scanEvent(r scanner) (row EventRow, archived bool, err error) {
 		return row, true, nil
 	}
 	if err := json.Unmarshal(raw, &row.Event); err != nil {
-		return row, false, &Error{Kind: KindCorrupt, Op: "read events", Err: fmt.Errorf("event %d of run %d, step %d: %w", row.ID, run, step, err)}
+		// One row that cannot be read must not end the stream for everybody who
+		// follows it: it is passed on as what it is.
+		row.Event = trace.Event{RunID: run, Step: step, Depth: depth, Fact: trace.UnknownFact{Name: kind, Raw: raw}}
 	}
 	return row, false, nil
 }
