@@ -8,6 +8,7 @@ import (
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -184,4 +185,14 @@ func (d *drive) tellDecided(n int, row store.PendingPlan) {
 type Verdict struct {
 	ID      trace.PlanID
 	Verdict approve.PlanVerdict
+}
+
+// DecidePlanFrom decides a plan of a run that another process drives, and reports
+// whether this is the verdict that counts. The caller has made sure that the plan
+// is one of the run's.
+func DecidePlanFrom(ctx context.Context, st *store.Store, v Verdict, by string) (bool, error) {
+	if !v.Verdict.Decided() {
+		return false, &task.InvalidError{Field: "verdict", Reason: "decides nothing: say approve, revise or cancel, and until then the plan waits"}
+	}
+	return st.DecidePlan(ctx, planDecision(v.ID, v.Verdict, by))
 }
