@@ -1,0 +1,767 @@
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	harness "github.com/initorigin/io-harness-go"
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/session"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// The environment that makes this test binary a second process.
+const (
+	attachDir  = "SESSION_ATTACH_DIR"
+	attachRole = "SESSION_ATTACH_ROLE"
+)
+
+// patience bounds what a test waits for in another process.
+const patience = 20 * time.Second
+
+// parks is a person who says nothing as long as the process lives.
+type parks struct{}
+
+func (parks) Decide(ctx context.Context, _ approve.Request) (approve.Decision, error) {
+	<-ctx.Done()
+	return approve.Decision{}, ctx.Err()
+}
+func (parks) Answer(ctx context.Context, _ approve.Question) (approve.Reply, error) {
+	<-ctx.Done()
+	return approve.Reply{}, ctx.Err()
+}
+func (parks) Review(ctx context.Context, _ approve.Plan) (approve.PlanVerdict, error) {
+	<-ctx.Done()
+	return approve.PlanVerdict{}, ctx.Err()
+}
+
+// parked is a program in which an agent waits for a person: a write that asks, a
+// question, or a plan. told says what the model's next step does with what it was
+// told, so that a test sees it in the files.
+func parkedScript(role string) (turns []scripted.Turn, told string) {
+	record := func(tool string) scripted.Turn {
+		return func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+			result, _ := scripted.LastResult(req, tool)
+			return scripted.Call("write_file", map[string]string{"path": "told.txt", "content": result})(ctx, req)
+		}
+	}
+	switch role {
+	case "approval":
+		told = "write_file"
+		turns = []scripted.Turn{scripted.Call("write_file", map[string]string{"path": "asked/a.txt", "content": "asked"})}
+	case "question":
+		told = "ask_question"
+		turns = []scripted.Turn{scripted.Call("ask_question", map[string]string{"question": "which port?"})}
+	case "plan":
+		told = "propose_plan"
+		turns = []scripted.Turn{scripted.Call("propose_plan", map[string]any{"steps": []map[string]string{{"intent": "look"}, {"intent": "write"}}})}
+	}
+	return append(turns, record(told), scripted.Say("done")), told
+}
+
+func attachPolicy() policy.Policy {
+	return policy.Default().Layer("test").AllowWrite("told.txt").AskWrite("asked/*")
+}
+
+func attachConfig(st *store.Store, role string, turns ...scripted.Turn) harness.Config {
+	cfg := harness.Config{Provider: scripted.New(turns...), Store: st, Policy: attachPolicy(), Approver: parks{}, Responder: parks{}}
+	if role == "plan" {
+		cfg.PlanGate = parks{}
+	}
+	return cfg
+}
+
+// TestAttachHelper is no test: it is the second process of those below.
+func TestAttachHelper(t *testing.T) {
+	dir, role := os.Getenv(attachDir), os.Getenv(attachRole)
+	if dir == "" {
+		t.Skip("runs only as the second process of the tests of attaching")
+	}
+	if err := attachHelper(context.Background(), dir, role); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func attachHelper(ctx context.Context, dir, role string) error {
+	st, err := store.Open(ctx, filepath.Join(dir, "runs.db"))
+	if err != nil {
+		return err
+	}
+	if role == "watch" {
+		a := session.Attach(st, 1)
+		for {
+			events, err := a.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			for _, ev := range events {
+				fmt.Println(ev.Kind(), a.Cursor())
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	turns, _ := parkedScript(role)
+	cfg := attachConfig(st, role, turns...)
+	b, err := trace.Broadcast(st, nil)
+	if err != nil {
+		return err
+	}
+	cfg.Observer = b
+	h, err := harness.New(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := h.Open(ctx, filepath.Join(dir, "work"))
+	if err != nil {
+		return err
+	}
+	turn, err := s.Turn(ctx, "do it", session.WithContract(task.Contract{LeaseTTL: time.Hour}))
+	if err != nil {
+		return err
+	}
+	fmt.Println(turn.Outcome.Kind)
+	return st.Close()
+}
+
+// pair is this process and a second one on the same store.
+type pair struct {
+	t     *testing.T
+	dir   string
+	store *store.Store
+	role  string
+}
+
+func newPair(t *testing.T, role string) *pair {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(t.Context(), filepath.Join(dir, "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &pair{t, dir, st, role}
+}
+
+// other starts the second process; the test kills it at the latest.
+func (p *pair) other(role string) *exec.Cmd {
+	p.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestAttachHelper$")
+	cmd.Env = append(os.Environ(), attachDir+"="+p.dir, attachRole+"="+role)
+	p.t.Cleanup(func() {
+		if cmd.ProcessState == nil && cmd.Process != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+func (p *pair) read(name string) string {
+	b, err := os.ReadFile(filepath.Join(p.dir, "work", name))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// held waits until the run waits for somebody.
+func (p *pair) held(a *session.Attachment) session.Waiting {
+	p.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		ws, err := a.Waiting(context.Background())
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			p.t.Fatal(err)
+		}
+		if len(ws) == 1 {
+			return ws[0]
+		}
+	}
+	p.t.Fatal("nothing came to wait")
+	return nil
+}
+
+// answer says yes or no to whatever waits.
+func answer(ctx context.Context, a *session.Attachment, w session.Waiting, yes bool) (bool, error) {
+	switch w := w.(type) {
+	case session.WaitingApproval:
+		if yes {
+			return a.AnswerApproval(ctx, w.RequestID, approve.Approve())
+		}
+		return a.AnswerApproval(ctx, w.RequestID, approve.Deny("not on a Friday"))
+	case session.WaitingQuestion:
+		return a.AnswerQuestion(ctx, w.QuestionID, "use 7171")
+	case session.WaitingPlan:
+		if yes {
+			return a.AnswerPlan(ctx, w.PlanID, approve.Accept())
+		}
+		return a.AnswerPlan(ctx, w.PlanID, approve.Cancel())
+	}
+	return false, fmt.Errorf("unknown %T", w)
+}
+
+func TestAnotherProcessAnswersARunThatIsDriven(t *testing.T) {
+	for _, tc := range []struct {
+		name, role string
+		yes        bool
+		outcome    string
+		told       string
+		asked      string // content of the file that asks
+	}{
+		{"an act is approved", "approval", true, "finished", "", "asked"},
+		{"an act is denied, with the reason", "approval", false, "finished", "not on a Friday", ""},
+		{"a question is answered", "question", true, "finished", "use 7171", ""},
+		{"a plan is approved", "plan", true, "finished", "Approved", ""},
+		{"a plan is cancelled", "plan", false, "plan_rejected", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPair(t, tc.role)
+			cmd := p.other(tc.role)
+			out := &strings.Builder{}
+			cmd.Stdout, cmd.Stderr = out, os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a := session.Attach(p.store, 1)
+			w := p.held(a)
+			if won, err := answer(t.Context(), a, w, tc.yes); err != nil || !won {
+				t.Fatalf("answer: %t, %v", won, err)
+			}
+			if won, err := answer(t.Context(), a, w, !tc.yes); err != nil || won {
+				t.Errorf("a second answer: %t, %v", won, err)
+			}
+			if ws, err := a.Waiting(t.Context()); err != nil || len(ws) != 0 {
+				t.Errorf("what was answered still waits: %+v, %v", ws, err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("the driver: %v\n%s", err, out)
+			}
+			if !strings.HasPrefix(out.String(), tc.outcome) {
+				t.Errorf("the driver ended as %q, want %s", out, tc.outcome)
+			}
+			if got := p.read("told.txt"); !strings.Contains(got, tc.told) || tc.outcome == "finished" && got == "" {
+				t.Errorf("the model was told %q, want %q", got, tc.told)
+			}
+			if got := p.read("asked/a.txt"); got != tc.asked {
+				t.Errorf("the file holds %q, want %q", got, tc.asked)
+			}
+		})
+	}
+}
+
+func TestADriverThatIsKilledWhileItWaitsIsAnsweredAndResumed(t *testing.T) {
+	for _, tc := range []struct {
+		role     string
+		attached bool // answered while nobody drives, and not with the resume
+		told     string
+	}{
+		{"question", true, "use 7171"},
+		{"question", false, "use 7171"},
+		{"plan", true, "plan approved"},
+		{"plan", false, "plan approved"},
+		{"approval", true, ""},
+		{"approval", false, ""},
+	} {
+		t.Run(fmt.Sprintf("%s, attached %t", tc.role, tc.attached), func(t *testing.T) {
+			p := newPair(t, tc.role)
+			cmd := p.other(tc.role)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			a := session.Attach(p.store, 1)
+			w := p.held(a)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if again := p.held(a); !cmp.Equal(w, again) {
+				t.Fatalf("after the kill there waits %+v, before it %+v", again, w)
+			}
+			if info, err := p.store.Run(t.Context(), 1); err != nil || info.LastStep != 0 {
+				t.Fatalf("%+v, %v: the step that waits has committed", info, err)
+			}
+			// The step was not committed, so it is made again: from a fresh script, as
+			// the model would. Its people must not be asked what was answered.
+			turns, tool := parkedScript(tc.role)
+			opts := []session.Option{}
+			switch w := w.(type) {
+			case session.WaitingQuestion:
+				opts = append(opts, session.Answer(w.QuestionID, "use 7171"))
+			case session.WaitingPlan:
+				opts = append(opts, session.Verdict(w.PlanID, approve.Accept()))
+				turns = turns[1:] // it never plans again
+			case session.WaitingApproval:
+				opts = append(opts, session.Decide(w.RequestID, approve.Approve()))
+				turns = turns[1:]
+			}
+			if tc.attached {
+				if won, err := answer(t.Context(), a, w, true); err != nil || !won {
+					t.Fatalf("answer: %t, %v", won, err)
+				}
+				opts = nil
+			}
+			m := scripted.New(turns...)
+			cfg := attachConfig(p.store, tc.role)
+			cfg.Provider = m
+			h, err := harness.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := h.Reopen(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn, err := s.ResumeTurn(t.Context(), 1, opts...)
+			if err != nil || turn.Outcome.Kind != trace.Finished {
+				t.Fatalf("resume: %+v, %v", turn, err)
+			}
+			if got := m.Requests()[0].User; !strings.Contains(got, tc.told) {
+				t.Errorf("the first prompt of the resume does not tell %q:\n%s", tc.told, got)
+			}
+			if tc.role == "approval" && p.read("asked/a.txt") != "asked" {
+				t.Error("the approved write did not happen")
+			}
+			if tc.role == "plan" {
+				for _, req := range m.Requests() {
+					if slices.ContainsFunc(req.Tools, func(s provider.ToolSpec) bool { return s.Name == tool }) {
+						t.Error("a plan is asked for again")
+					}
+				}
+			}
+			if ws, err := a.Waiting(t.Context()); err != nil || len(ws) != 0 {
+				t.Errorf("something still waits: %+v, %v", ws, err)
+			}
+		})
+	}
+}
+
+func TestAWatcherThatIsKilledChangesNothing(t *testing.T) {
+	p := newPair(t, "")
+	watcher := p.other("watch")
+	out, err := watcher.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := trace.Broadcast(p.store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	cfg := harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(
+		scripted.Call("read_file", map[string]string{"path": "a"}),
+		func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+			if !lines.Scan() { // the watcher has seen the run
+				return nil, errors.New("the watcher saw nothing")
+			}
+			if err := watcher.Process.Kill(); err != nil {
+				return nil, err
+			}
+			_ = watcher.Wait()
+			return scripted.Say("done")(ctx, req)
+		})}
+	h, err := harness.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := h.Run(t.Context(), task.New("look", filepath.Join(p.dir, "work")))
+	if err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if !strings.HasPrefix(lines.Text(), "started ") || b.Dropped() != 0 {
+		t.Errorf("the watcher saw %q; %d events dropped", lines.Text(), b.Dropped())
+	}
+}
+
+// watched drives one run in this process under a broadcast.
+func watched(t *testing.T, turns ...scripted.Turn) (*pair, *trace.Result, []trace.Event) {
+	t.Helper()
+	p := newPair(t, "")
+	var mu sync.Mutex
+	var seen []trace.Event
+	b, err := trace.Broadcast(p.store, trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, ev)
+		return trace.Continue
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := harness.New(harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(turns...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := h.Run(t.Context(), task.New("look", filepath.Join(p.dir, "work")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, res, seen
+}
+
+func TestAnAttachmentSeesWhatTheObserverSees(t *testing.T) {
+	turns := []scripted.Turn{
+		scripted.Call("write_file", map[string]string{"path": "told.txt", "content": "x"}),
+		scripted.Call("read_file", map[string]string{"path": ".env"}),
+		scripted.Say("done"),
+	}
+	p, res, seen := watched(t, turns...)
+	a := session.Attach(p.store, res.RunID)
+	got, err := a.Poll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(seen, got); diff != "" {
+		t.Errorf("events (-observer +attached):\n%s", diff)
+	}
+	if more, err := a.Poll(t.Context()); err != nil || len(more) != 0 {
+		t.Errorf("again: %v, %v", more, err)
+	}
+	// From a cursor that another process kept.
+	for _, at := range []int{0, 3, len(seen)} {
+		kept := session.Attach(p.store, res.RunID, session.FromCursor(a.Cursor()-store.EventCursor(len(seen)-at)))
+		got, err := kept.Poll(t.Context())
+		if err != nil || !cmp.Equal(append([]trace.Event{}, seen[at:]...), append([]trace.Event{}, got...)) {
+			t.Errorf("from event %d: %d events, %v, want %d", at, len(got), err, len(seen)-at)
+		}
+	}
+	late := session.Attach(p.store, res.RunID)
+	if err := late.FromNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := late.Poll(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("from now: %v, %v", got, err)
+	}
+}
+
+func TestWithoutABroadcastThereIsNothingToPollAndStillSomethingToAnswer(t *testing.T) {
+	p := newPair(t, "question")
+	h, err := harness.New(harness.Config{Store: p.store, Provider: scripted.New(scripted.Call("ask_question", map[string]string{"question": "which port?"}), scripted.Say("done"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := h.Run(t.Context(), task.New("look", filepath.Join(p.dir, "work")))
+	if err != nil || res.Outcome.Kind != trace.AwaitingAnswer {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	a := session.Attach(p.store, res.RunID)
+	if evs, err := a.Poll(t.Context()); err != nil || len(evs) != 0 {
+		t.Errorf("events %v, %v", evs, err)
+	}
+	if won, err := answer(t.Context(), a, p.held(a), true); err != nil || !won {
+		t.Errorf("answer: %t, %v", won, err)
+	}
+	// Nobody drives the run: the answer waits for its next resume.
+	again, err := h.Resume(t.Context(), res.RunID)
+	if err != nil || again.Outcome.Kind != trace.Finished {
+		t.Errorf("resume: %+v, %v", again, err)
+	}
+}
+
+func TestALongStreamIsReadInPieces(t *testing.T) {
+	p, res, _ := watched(t, scripted.Say("done"))
+	var evs []trace.Event
+	for i := range 2 * store.PollLimit {
+		evs = append(evs, trace.Event{RunID: res.RunID, Step: i, Fact: trace.ToolCalled{Name: "x"}})
+	}
+	if err := p.store.PutEvents(t.Context(), evs...); err != nil {
+		t.Fatal(err)
+	}
+	a := session.Attach(p.store, res.RunID)
+	total, last := 0, store.EventCursor(0)
+	for {
+		got, err := a.Poll(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > store.PollLimit || len(got) > 0 && a.Cursor() <= last {
+			t.Fatalf("%d events, cursor %d behind %d", len(got), a.Cursor(), last)
+		}
+		last = a.Cursor()
+		if total += len(got); len(got) < store.PollLimit {
+			break
+		}
+	}
+	if total <= 2*store.PollLimit {
+		t.Errorf("%d events in all", total)
+	}
+}
+
+// held3 is a store with a run that waits for each of the three, and a stranger.
+func held3(t *testing.T) (*store.Store, *store.Drive, trace.RequestID, trace.QuestionID, trace.PlanID) {
+	t.Helper()
+	p := newPair(t, "")
+	d, err := p.store.StartRun(t.Context(), store.RunStart{Goal: "g", Root: p.dir, Provider: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Release(context.Background()) })
+	return p.store, d, putRequest(t, p.store, d), putQuestion(t, p.store, d), putPlan(t, p.store, d)
+}
+
+func putRequest(t *testing.T, st *store.Store, d *store.Drive) trace.RequestID {
+	t.Helper()
+	id, err := st.PutPending(t.Context(), d, store.PendingApproval{
+		Step: 2, Tool: "write_file", Arguments: []byte(`{"path":"a","content":"x"}`), Act: "write", Target: "a", Content: "x", Rule: "*", Layer: "team",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func putQuestion(t *testing.T, st *store.Store, d *store.Drive) trace.QuestionID {
+	t.Helper()
+	id, err := st.PutQuestion(t.Context(), d, store.PendingQuestion{
+		Step: 2, Question: "which?", Context: "two fit", Choices: []byte(`["a",{"label":"b","description":"the other"}]`),
+		Batch: []byte(`[{"question":"which?","choices":["a"],"multiple":true}]`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func putPlan(t *testing.T, st *store.Store, d *store.Drive) trace.PlanID {
+	t.Helper()
+	id, err := st.PutPlan(t.Context(), d, store.PendingPlan{Step: 2, Steps: []byte(`[{"intent":"look"},{"intent":"write","agent":"scribe"}]`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestWhatWaitsIsListedByKindAndAge(t *testing.T) {
+	st, d, request, question, plan := held3(t)
+	a := session.Attach(st, d.RunID)
+	want := []session.Waiting{
+		session.WaitingApproval{RequestID: request, RunID: d.RunID, Step: 2, Act: policy.Write, Target: "a", Content: "x", Tool: "write_file", Rule: "*", Layer: "team"},
+		session.WaitingQuestion{QuestionID: question, RunID: d.RunID, Step: 2, Question: "which?", Context: "two fit",
+			Choices: []approve.Choice{{Label: "a"}, {Label: "b", Description: "the other"}}, Multiple: true},
+		session.WaitingPlan{PlanID: plan, RunID: d.RunID, Step: 2, Plan: approve.Plan{Steps: []approve.PlanStep{{Intent: "look"}, {Intent: "write", Agent: "scribe"}}}},
+	}
+	got, err := a.Waiting(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+	if r := got[2].(session.WaitingPlan).Plan.Render(); r != "1. look\n2. [scribe] write" {
+		t.Errorf("the plan reads %q", r)
+	}
+	for i, w := range got {
+		if won, err := answer(t.Context(), a, w, true); err != nil || !won {
+			t.Fatalf("answer %d: %t, %v", i, won, err)
+		}
+		left, err := a.Waiting(t.Context())
+		if err != nil || len(left) != 2-i {
+			t.Errorf("after answer %d: %+v, %v", i, left, err)
+		}
+	}
+	row, err := st.Pending(t.Context(), request)
+	if err != nil || row.DecidedBy != "attached" {
+		t.Errorf("row %+v, %v", row, err)
+	}
+	q, err := st.Question(t.Context(), question)
+	if err != nil || q.AnsweredBy != "attached" {
+		t.Errorf("row %+v, %v", q, err)
+	}
+	pl, err := st.Plan(t.Context(), plan)
+	if err != nil || pl.DecidedBy != "attached" {
+		t.Errorf("row %+v, %v", pl, err)
+	}
+}
+
+func TestAnAnswerToAnotherRunOrWithoutADecisionWritesNothing(t *testing.T) {
+	st, d, request, question, plan := held3(t)
+	stranger, err := st.StartRun(t.Context(), store.RunStart{Goal: "g", Root: "/repo", Provider: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Release(context.Background())
+	elsewhere, own := session.Attach(st, stranger.RunID, session.Tree()), session.Attach(st, d.RunID)
+	second := func(_ bool, err error) error { return err }
+	content := "y"
+	for _, tc := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"a foreign request", second(elsewhere.AnswerApproval(t.Context(), request, approve.Approve())), session.ErrOtherRun},
+		{"a foreign question", second(elsewhere.AnswerQuestion(t.Context(), question, "x")), session.ErrOtherRun},
+		{"a foreign plan", second(elsewhere.AnswerPlan(t.Context(), plan, approve.Accept())), session.ErrOtherRun},
+		{"a deferral", second(own.AnswerApproval(t.Context(), request, approve.Defer())), task.ErrInvalid},
+		{"no decision", second(own.AnswerApproval(t.Context(), request, approve.Decision{})), task.ErrInvalid},
+		{"no verdict", second(own.AnswerPlan(t.Context(), plan, approve.PlanVerdict{})), task.ErrInvalid},
+		{"too many answers", second(own.AnswerQuestion(t.Context(), question, "a", "b")), store.ErrResume},
+		{"an unknown request", second(own.AnswerApproval(t.Context(), 99, approve.Approve())), store.ErrNotFound},
+		{"an unknown question", second(own.AnswerQuestion(t.Context(), 99, "x")), store.ErrResume},
+		{"an unknown plan", second(own.AnswerPlan(t.Context(), 99, approve.Accept())), store.ErrResume},
+	} {
+		if !errors.Is(tc.err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, tc.err, tc.want)
+		}
+	}
+	exec, err := st.PutPending(t.Context(), d, store.PendingApproval{Step: 2, Tool: "exec", Arguments: []byte(`{"argv":["rm","-rf","build"]}`), Act: "exec", Target: "rm -rf build"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*approve.Modified{"another command": {Target: "ls build"}, "content for a command": {Content: &content}} {
+		d := approve.Approve()
+		d.Modified = m
+		var rw *approve.RewriteError
+		if _, err := own.AnswerApproval(t.Context(), exec, d); !errors.As(err, &rw) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if ws, err := own.Waiting(t.Context()); err != nil || len(ws) != 4 {
+		t.Errorf("%d things wait, %v: something was written", len(ws), err)
+	}
+}
+
+func TestATreeIsWatchedAndAnsweredAsOne(t *testing.T) {
+	p := newPair(t, "")
+	root, err := p.store.StartRun(t.Context(), store.RunStart{Goal: "g", Root: p.dir, Provider: "p", Mode: store.ModeTree})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Release(context.Background())
+	child, err := p.store.StartChild(t.Context(), root, store.ChildStart{Workspace: p.dir, Spawn: store.Spawn{Step: 1, Goal: "part"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := p.store.StartChild(t.Context(), root, store.ChildStart{Workspace: p.dir, Spawn: store.Spawn{Step: 1, CallIndex: 1, Goal: "part"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q1, q2 := putQuestion(t, p.store, child), putQuestion(t, p.store, other)
+	for _, ev := range []trace.Event{{RunID: root.RunID, Fact: trace.StalledOut{}}, {RunID: child.RunID, Depth: 1, Fact: trace.StalledOut{}}, {RunID: root.RunID, Step: 2, Fact: trace.StalledOut{}}} {
+		if err := p.store.PutEvents(t.Context(), ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []trace.RunID{root.RunID, child.RunID} {
+		a := session.Attach(p.store, at, session.Tree())
+		evs, err := a.Poll(t.Context())
+		if err != nil || len(evs) != 3 || evs[1].RunID != child.RunID {
+			t.Errorf("attached to %d: events %+v, %v", at, evs, err)
+		}
+		ws, err := a.Waiting(t.Context())
+		if err != nil || len(ws) != 2 || ws[0].(session.WaitingQuestion).QuestionID != q1 || ws[1].(session.WaitingQuestion).QuestionID != q2 {
+			t.Errorf("attached to %d: waiting %+v, %v", at, ws, err)
+		}
+	}
+	only := session.Attach(p.store, root.RunID)
+	if evs, err := only.Poll(t.Context()); err != nil || len(evs) != 2 {
+		t.Errorf("the root alone: %+v, %v", evs, err)
+	}
+	if _, err := only.AnswerQuestion(t.Context(), q1, "x"); !errors.Is(err, session.ErrOtherRun) {
+		t.Errorf("a child's question through the root alone: %v", err)
+	}
+	if won, err := session.Attach(p.store, root.RunID, session.Tree()).AnswerQuestion(t.Context(), q1, "x"); err != nil || !won {
+		t.Errorf("a child's question through the tree: %t, %v", won, err)
+	}
+}
+
+func TestOfManyAnswersAtOnceOneCounts(t *testing.T) {
+	st, d, request, question, plan := held3(t)
+	var won [3]int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			a := session.Attach(st, d.RunID)
+			for i, f := range []func() (bool, error){
+				func() (bool, error) { return a.AnswerApproval(t.Context(), request, approve.Approve()) },
+				func() (bool, error) { return a.AnswerQuestion(t.Context(), question, "x") },
+				func() (bool, error) { return a.AnswerPlan(t.Context(), plan, approve.Accept()) },
+			} {
+				ok, err := f()
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					mu.Lock()
+					won[i]++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if won != [3]int{1, 1, 1} {
+		t.Errorf("answers that counted: %v", won)
+	}
+}
+
+func TestAnEventThatCannotBeReadDoesNotEndTheStream(t *testing.T) {
+	st, d, _, _, _ := held3(t)
+	raw := []byte(fmt.Sprintf(`{"run_id":%d,"step":1,"depth":0,"event":"from_the_future","x":1}`, d.RunID))
+	for _, ev := range []trace.Event{{RunID: d.RunID, Step: 1, Fact: trace.UnknownFact{Name: "from_the_future", Raw: raw}}, {RunID: d.RunID, Step: 2, Fact: trace.StalledOut{}}} {
+		if err := st.PutEvents(t.Context(), ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := session.Attach(st, d.RunID).Poll(t.Context())
+	if err != nil || len(got) != 2 || got[0].Kind() != "from_the_future" || got[1].Kind() != "stalled" {
+		t.Fatalf("events %+v, %v", got, err)
+	}
+	if f := got[0].Fact.(trace.UnknownFact); string(f.Raw) != string(raw) {
+		t.Errorf("raw: %s", f.Raw)
+	}
+}
+
+func TestAnAttachmentCannotDriveARun(t *testing.T) {
+	typ := reflect.TypeFor[*session.Attachment]()
+	var got []string
+	for i := range typ.NumMethod() {
+		got = append(got, typ.Method(i).Name)
+	}
+	want := []string{"AnswerApproval", "AnswerPlan", "AnswerQuestion", "Cursor", "FromNow", "Poll", "Waiting"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("methods (-want +got): whatever is new must not start, resume, step, steer or cancel a run:\n%s", diff)
+	}
+}
+
+func TestWhatARunThatEndedAskedIsNotWaitedFor(t *testing.T) {
+	st, d, _, _, _ := held3(t)
+	if err := st.FinishRun(t.Context(), d, store.Finish{Outcome: trace.Outcome{Kind: trace.Cancelled}}); err != nil {
+		t.Fatal(err)
+	}
+	if ws, err := session.Attach(st, d.RunID).Waiting(t.Context()); err != nil || len(ws) != 0 {
+		t.Errorf("waiting: %+v, %v", ws, err)
+	}
+}
