@@ -1,6 +1,7 @@
 package task
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/verify"
 )
 
@@ -69,6 +71,13 @@ type Contract struct {
 	// ExecTimeout bounds one command. Zero means the constant ExecTimeout.
 	ExecTimeout time.Duration
 
+	// Toolchain changes the commands of the project's toolchain, by ecosystem
+	// ("go", "node", …): only those of the one that is detected apply.
+	Toolchain toolchain.Overrides
+	// Identity is who commits made by the git tools are by. The zero value is the
+	// library's own name at a domain that can receive no mail.
+	Identity Identity
+
 	// Prompt changes the system block.
 	Prompt Prompt
 	// Retry is how long to wait between attempts at a completion.
@@ -106,6 +115,13 @@ type Contract struct {
 	// Conversational says whether a session's turn may be answered without any
 	// work. The zero value infers it: yes when nothing checks the work.
 	Conversational Conversational
+}
+
+// Identity is an author of commits. It is handed to git with each commit; the
+// repository's own configuration is not changed.
+type Identity struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email,omitempty"`
 }
 
 // Conversational says whether a turn may be answered without any work.
@@ -217,6 +233,7 @@ func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
 func (c Contract) Clone() Contract {
 	c.Constraints = slices.Clone(c.Constraints)
 	c.Tools = slices.Clone(c.Tools)
+	c.Toolchain = maps.Clone(c.Toolchain)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
 	c.Images = slices.Clone(c.Images)
 	c.Web.AllowedDomains = slices.Clone(c.Web.AllowedDomains)

@@ -9,6 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/verify"
 )
 
@@ -21,6 +22,8 @@ type stored struct {
 	Budget           budget.Limits        `json:"budget,omitzero"`
 	Sandbox          sandbox.Profile      `json:"sandbox,omitzero"`
 	ExecTimeout      time.Duration        `json:"exec_timeout,omitempty"`
+	Toolchain        toolchain.Overrides  `json:"toolchain,omitempty"`
+	Identity         Identity             `json:"identity,omitzero"`
 	Prompt           Prompt               `json:"prompt,omitzero"`
 	Retry            provider.RetryPolicy `json:"retry,omitzero"`
 	Stall            Stall                `json:"stall,omitzero"`
@@ -41,7 +44,8 @@ type stored struct {
 // the run's row holds, and Tools, which are code.
 func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
-		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout, Prompt: c.Prompt,
+		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout,
+		Toolchain: c.Toolchain, Identity: c.Identity, Prompt: c.Prompt,
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
@@ -71,7 +75,8 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 	}
 	r := Contract{
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
-		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout, Prompt: s.Prompt,
+		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout,
+		Toolchain: s.Toolchain, Identity: s.Identity, Prompt: s.Prompt,
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,
