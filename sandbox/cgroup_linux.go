@@ -21,6 +21,9 @@ import (
 
 const cgroupPrefix = "harness-"
 
+// maxPid is the highest process id that Linux gives out.
+const maxPid = 1 << 22
+
 // cgroup is the group of one command.
 type cgroup struct {
 	dir  string
@@ -157,7 +160,7 @@ func sweepCgroups(parent string) {
 		}
 		text, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(text)
-		if err != nil || pid <= 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		if err != nil || pid <= 0 || pid > maxPid || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			continue
 		}
 		g := &cgroup{dir: filepath.Join(parent, d.Name())}

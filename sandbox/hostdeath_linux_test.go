@@ -23,7 +23,13 @@ func hostFixture(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	<-up
+	select {
+	case <-up:
+	case <-pr.Done():
+		r, err := pr.Wait()
+		fmt.Printf("ended early: %+v %v\n", r, err)
+		return 1
+	}
 	fmt.Println(strings.Trim(fmt.Sprint(pr.Pids()), "[]"))
 	time.Sleep(time.Minute)
 	return 0
