@@ -2,119 +2,117 @@ package trace
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
 
-// EventLog keeps events where another process can read them. *store.Store is one.
-type EventLog interface {
-	// PutEvents makes events durable, in their order.
+// EventWriter makes events durable; *store.Store is one.
+type EventWriter interface {
 	PutEvents(ctx context.Context, events ...Event) error
-	// Path is the file that others open; empty when there is none.
-	Path() string
 }
 
-// Bounds of a Broadcaster's buffer. A reader looks every 200 ms at best, so a row
-// that is 50 ms late is not late; and one transaction for many events costs
-// little more than one for each.
 const (
-	broadcastDelay = 50 * time.Millisecond
-	broadcastBatch = 64
-	// broadcastWait bounds one write: a store that is busy for longer loses the
-	// events, since a run must not wait for its watchers.
-	broadcastWait = 5 * time.Second
+	// broadcastDelay is the longest that an event waits for others to be written
+	// with it, so that a stream of tokens is a few rows and not thousands.
+	broadcastDelay = 100 * time.Millisecond
+	// broadcastMax bounds what waits; the run then waits for the writer.
+	broadcastMax = 1024
+	// broadcastTimeout bounds one write.
+	broadcastTimeout = 10 * time.Second
 )
 
-// ErrNoFile says that a log has no file, so that nobody could follow it.
-var ErrNoFile = errors.New("trace: events of a store in memory cannot be followed by another process: open a file")
-
-// Broadcaster is an observer that makes a run's events durable, so that another
-// process can attach to the run. It is safe for concurrent use and may watch
-// several runs.
+// Broadcaster is an Observer that writes what it sees, so that another process
+// can follow the run, and passes it on. It is safe for concurrent use.
 type Broadcaster struct {
-	log  EventLog
-	next Observer
+	to    EventWriter // fixed at construction
+	inner Observer    // may be nil
 
-	writing sync.Mutex // held while a batch is written, so that the order stays
+	writing sync.Mutex // held while a batch is on its way, so that batches keep their order
 
 	mu      sync.Mutex
-	buf     []Event
+	waiting []Event
 	timer   *time.Timer
+	closed  bool
 	dropped int64
+	last    error
+	flushes sync.WaitGroup
 }
 
-// Broadcast returns an observer that keeps each event in log and passes it on to
-// next, which may be nil and whose answer it gives.
-//
-// Events are written in batches, at most 50 ms or 64 events late, and at once
-// with a step's commit and with the end of a drive. Pieces of an answer that come
-// one after the other become one event; their texts, one after the other, stay
-// the answer. What cannot be written is counted and never fails or delays the run
-// by more than 5 s. It fails with ErrNoFile for a store in memory.
-func Broadcast(log EventLog, next Observer) (*Broadcaster, error) {
-	if log.Path() == "" {
-		return nil, ErrNoFile
-	}
-	return &Broadcaster{log: log, next: next}, nil
+var _ Observer = (*Broadcaster)(nil)
+
+// Broadcast writes each event through w and passes it on to inner, which may be
+// nil. Adjacent tokens of one step become one event in the store. Events are
+// written together after 100 ms, and at once when a step was committed, somebody
+// is asked, or driving ends. A write that fails costs the events and nothing
+// else: Dropped counts them. Call Close when the run is over.
+func Broadcast(w EventWriter, inner Observer) *Broadcaster {
+	return &Broadcaster{to: w, inner: inner}
 }
 
-// Observe keeps ev and passes it on.
+// Observe keeps the event for writing and passes it on.
 func (b *Broadcaster) Observe(ev Event) Flow {
-	if b.add(ev) {
+	b.mu.Lock()
+	if !b.merge(ev) {
+		b.waiting = append(b.waiting, ev)
+	}
+	now := b.closed || pressing(ev) || len(b.waiting) >= broadcastMax
+	if !now && b.timer == nil {
+		b.timer = time.AfterFunc(broadcastDelay, b.late)
+	}
+	b.mu.Unlock()
+	if now {
 		b.flush()
 	}
-	if b.next == nil {
+	if b.inner == nil {
 		return Continue
 	}
-	return b.next.Observe(ev)
+	return b.inner.Observe(ev)
 }
 
-// Dropped counts the events that could not be written.
-func (b *Broadcaster) Dropped() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropped
-}
-
-// add puts ev into the buffer and reports whether it must be written now.
-func (b *Broadcaster) add(ev Event) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if last := len(b.buf) - 1; last < 0 || !coalesce(&b.buf[last], ev) {
-		b.buf = append(b.buf, ev)
+// merge adds a token to the one before it, when both are of one step of one run.
+func (b *Broadcaster) merge(ev Event) bool {
+	tok, ok := ev.Fact.(Token)
+	if !ok || len(b.waiting) == 0 {
+		return false
 	}
+	prev := &b.waiting[len(b.waiting)-1]
+	before, ok := prev.Fact.(Token)
+	if !ok || prev.RunID != ev.RunID || prev.Step != ev.Step || prev.Depth != ev.Depth {
+		return false
+	}
+	prev.Fact = Token{Text: before.Text + tok.Text}
+	return true
+}
+
+// pressing events are what a reader acts on, or the last for a while.
+func pressing(ev Event) bool {
 	switch ev.Fact.(type) {
-	case StepCommitted, Ended, Aborted, Answered:
+	case StepCommitted, ApprovalRequested, RecoveryPaused, Answered, Aborted, Ended:
 		return true
-	}
-	if len(b.buf) >= broadcastBatch {
-		return true
-	}
-	if b.timer == nil {
-		b.timer = time.AfterFunc(broadcastDelay, b.flush)
 	}
 	return false
 }
 
-// coalesce adds a piece of an answer to the piece before it.
-func coalesce(last *Event, ev Event) bool {
-	a, ok := last.Fact.(Token)
-	b, also := ev.Fact.(Token)
-	if !ok || !also || last.RunID != ev.RunID || last.Step != ev.Step || last.Depth != ev.Depth {
-		return false
+// late is the timer's flush.
+func (b *Broadcaster) late() {
+	b.mu.Lock()
+	b.timer = nil
+	if b.closed {
+		b.mu.Unlock()
+		return
 	}
-	last.Fact = Token{Text: a.Text + b.Text}
-	return true
+	b.flushes.Add(1)
+	b.mu.Unlock()
+	defer b.flushes.Done()
+	b.flush()
 }
 
-// flush writes what there is.
 func (b *Broadcaster) flush() {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
-	batch := b.buf
-	b.buf = nil
+	batch := b.waiting
+	b.waiting = nil
 	if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil
@@ -123,11 +121,34 @@ func (b *Broadcaster) flush() {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), broadcastWait)
+	ctx, cancel := context.WithTimeout(context.Background(), broadcastTimeout)
 	defer cancel()
-	if err := b.log.PutEvents(ctx, batch...); err != nil {
+	if err := b.to.PutEvents(ctx, batch...); err != nil {
 		b.mu.Lock()
 		b.dropped += int64(len(batch))
+		b.last = err
 		b.mu.Unlock()
 	}
+}
+
+// Dropped counts the events that could not be written, and names the last cause.
+func (b *Broadcaster) Dropped() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropped, b.last
+}
+
+// Close writes what still waits and ends the timer. Later events are written
+// one by one. It may be called twice.
+func (b *Broadcaster) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+	b.mu.Unlock()
+	b.flushes.Wait()
+	b.flush()
+	return nil
 }
