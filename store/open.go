@@ -57,6 +57,9 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if err := prepareFile(abs, &opt); err != nil {
 		return nil, err
 	}
+	if fs := networkFileSystem(abs); fs != "" {
+		opt.log.Warn("the store is on a network file system: use it from one machine only", "path", abs, "file_system", fs)
+	}
 	// Two first openers can meet in the switch to the write-ahead log, where the
 	// busy timeout does not help, so the whole sequence is tried again.
 	deadline := time.Now().Add(opt.busyTimeout)

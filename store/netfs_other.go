@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package store
+
+// networkFileSystem cannot tell here.
+func networkFileSystem(string) string { return "" }
