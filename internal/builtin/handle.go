@@ -126,6 +126,7 @@ func shellKill(e *Env) tool.Tool {
 					return tool.Result{}, err
 				}
 				h.kill("shell_kill")
+				<-h.done
 			}
 			text, _ := e.Handles.read(c.Step, h)
 			if err := e.Handles.settle(ctx, c.Step, h); err != nil {

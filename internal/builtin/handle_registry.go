@@ -80,17 +80,22 @@ type Handles struct {
 	live     map[int]*handle
 	past     map[int]HandleState // ended, and everything about it is recorded
 	reserved int                 // slots of lines that are being started
+	over     bool                // End was called
 }
 
-// NewHandles makes the registry of a run. earlier are the handles of the periods
-// before, which nobody can reach any more.
-func NewHandles(j HandleJournal, earlier map[int]HandleState) *Handles {
+// NewHandles makes the registry of a run.
+func NewHandles(j HandleJournal) *Handles {
 	h := &Handles{journal: j, live: map[int]*handle{}, past: map[int]HandleState{}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
-	for n, s := range earlier {
-		h.past[n] = s
-	}
 	return h
+}
+
+// Adopt notes a handle of an earlier period of the run, of which nothing can be
+// reached any more: it can be asked about, and is never signalled.
+func (hs *Handles) Adopt(n int, s HandleState) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.past[n] = s
 }
 
 // handle is one line that was left running.
@@ -147,10 +152,11 @@ func (hs *Handles) start(ctx context.Context, e *Env, c tool.Call, line *shellLi
 	var runCtx context.Context
 	runCtx, h.cancel = context.WithCancel(hs.ctx)
 	r := &shellRun{env: e, call: c, line: line, out: out.w, err: out.w, detached: true, started: h.add}
-	hs.mu.Lock()
-	hs.reserved--
-	hs.live[n] = h
-	hs.mu.Unlock()
+	if !hs.admit(h) {
+		h.cancel()
+		out.close()
+		return nil, errors.Join(errRunOver, hs.journal.Over(context.WithoutCancel(ctx), c.Step, n, HandleState{Killed: true, Reason: errRunOver.Error()}))
+	}
 	go h.run(runCtx, r, out)
 	t := time.NewTimer(startWithin)
 	defer t.Stop()
@@ -175,7 +181,7 @@ func (hs *Handles) reserve() error {
 			running++
 		}
 	}
-	if hs.ctx.Err() != nil {
+	if hs.over {
 		return errRunOver
 	}
 	if running >= maxHandles {
@@ -183,6 +189,17 @@ func (hs *Handles) reserve() error {
 	}
 	hs.reserved++
 	return nil
+}
+
+// admit puts a handle in its slot, unless the run ended meanwhile.
+func (hs *Handles) admit(h *handle) bool {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.reserved--
+	if !hs.over {
+		hs.live[h.n] = h
+	}
+	return !hs.over
 }
 
 func (hs *Handles) release() {
@@ -238,7 +255,8 @@ func (h *handle) processes() []int {
 	return pids
 }
 
-// kill ends it, the last stage first, and waits until nothing of it is left.
+// kill ends it, the last stage first. It does not wait: done tells when nothing
+// of it is left.
 func (h *handle) kill(reason string) {
 	h.mu.Lock()
 	if !h.over() {
@@ -249,7 +267,6 @@ func (h *handle) kill(reason string) {
 	}
 	h.mu.Unlock()
 	h.cancel()
-	<-h.done
 }
 
 // snapshot records the processes of a handle, when they changed.
@@ -302,12 +319,19 @@ func (hs *Handles) settle(ctx context.Context, step int, h *handle) error {
 // nothing of them is left. Nothing can be started afterwards. It may be called
 // more than once.
 func (hs *Handles) End(ctx context.Context, step int) error {
-	hs.cancel(errRunOver)
+	hs.mu.Lock()
+	hs.over = true
+	hs.mu.Unlock()
 	var errs []error
-	for _, h := range hs.sorted() {
+	all := hs.sorted()
+	for _, h := range all {
 		h.kill("run ended")
+	}
+	for _, h := range all {
+		<-h.done
 		errs = append(errs, hs.settle(ctx, step, h))
 	}
+	hs.cancel(errRunOver)
 	return errors.Join(errs...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
@@ -70,6 +71,8 @@ type drive struct {
 	project    string
 	profile    sandbox.Profile
 	removeTemp func() error
+	egress     egress
+	handles    *builtin.Handles
 	catalogue  *catalogue
 	startedAt  time.Time // of the run, not of this drive
 	classes    bool      // a turn of a session: it streams, and has a kind
@@ -109,6 +112,7 @@ type drive struct {
 	announced     atomic.Int64            // changes that this drive has announced
 	answers       []store.PendingQuestion // given, and never told
 	verdicts      []store.PendingPlan     // likewise
+	orphans       []int                   // handles that were lost with an earlier process
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.
@@ -174,6 +178,9 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
 	}
 	c.Root = root
+	if err := builtin.Identity(c.Identity).Validate(); err != nil {
+		return nil, &task.InvalidError{Field: "Identity", Reason: err.Error(), Err: err}
+	}
 	ws, err := workspace.Open(root, h.Policy)
 	if err != nil {
 		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
@@ -187,6 +194,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		d.close()
 		return nil, err
 	}
+	d.handles = builtin.NewHandles(handleJournal{d})
 	d.catalogue = newCatalogue(d.libraryTools(), c.Tools)
 	if d.criterion, err = verify.Prepare(ctx, c.Verify, d.gateEnv(0)); err != nil {
 		d.close()
@@ -215,6 +223,10 @@ func (d *drive) models() []string {
 
 // close gives back what newDrive opened. The lease is given back by conclude.
 func (d *drive) close() {
+	// Nothing is left to end here unless the drive panicked or never began.
+	if err := d.endCommands(context.Background()); err != nil {
+		d.log.Error("the end of the run's commands could not be recorded", "root", d.workspace.Root(), "error", err)
+	}
 	if d.profile.Temp != "" {
 		if err := d.removeTemp(); err != nil {
 			d.log.Warn("the run's temporary directory could not be removed", "dir", d.profile.Temp, "error", err)
@@ -310,6 +322,7 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 	ctx, heedless := d.heed(ctx)
 	defer heedless()
 	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
+	d.tellOrphans()
 	out, err := d.prologue(ctx)
 	for err == nil && out == nil {
 		out, err = d.step(ctx, d.last+1)
@@ -463,6 +476,11 @@ func (d *drive) settle(st *step) {
 // commit makes the step durable, with the outcome when one is known already,
 // and only then tells of it.
 func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error {
+	if out != nil {
+		if err := d.endCommands(ctx); err != nil {
+			return err
+		}
+	}
 	turn := st.turn()
 	obs := st.observations()
 	c := store.StepCommit{
@@ -515,6 +533,9 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 // finish ends the run outside a step's commit. obs close the ledger of a turn
 // that committed no step.
 func (d *drive) finish(ctx context.Context, out trace.Outcome, obs ...trace.Observation) (*trace.Outcome, error) {
+	if err := d.endCommands(ctx); err != nil {
+		return nil, err
+	}
 	reply := ""
 	if out.Kind == trace.Success || out.Kind == trace.Finished {
 		reply = d.reply
@@ -542,6 +563,9 @@ func headConflict(err error) bool {
 // conclude turns the end of driving into a result, and gives the lease back
 // where the run did not end.
 func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*trace.Result, error) {
+	if ended := d.endCommands(ctx); ended != nil {
+		d.log.Error("the end of the run's commands could not be recorded", "run", d.runID(), "error", ended)
+	}
 	var esc *escalation
 	switch {
 	case err == nil || out != nil && headConflict(err):

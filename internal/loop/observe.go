@@ -14,6 +14,9 @@ import (
 // observe is the beginning of a step: whatever may end the run before anything
 // is paid for, and then the request. A nil request comes with the outcome.
 func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trace.Outcome, error) {
+	if err := d.housekeep(ctx, st.n); err != nil {
+		return nil, nil, err
+	}
 	if d.watch.Cancelled() {
 		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
 	}

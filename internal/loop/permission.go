@@ -38,6 +38,21 @@ type judged struct {
 	bound   binding // what an approval of it is about
 }
 
+// composite is a tool whose call is made of several acts, such as a command line.
+// Its parts are judged one by one and each that is allowed leaves a row, since no
+// other row tells them; one question, about the whole, stands for all that ask.
+type composite interface {
+	Whole(c tool.Call) string
+}
+
+// whole is what people are asked about a composite call.
+func (d *drive) whole(st *step, c *call) (string, bool) {
+	if t, ok := c.tool.(composite); ok {
+		return t.Whole(d.toolCall(st, c)), true
+	}
+	return "", false
+}
+
 // permit decides whether a call may happen. All its needs are judged before
 // anything else: one deny refuses the call and nobody is asked; else, if any
 // asks, the approver is asked once, about the most specific of them.
@@ -45,20 +60,24 @@ type judged struct {
 // It returns false when the call is settled (refused or denied) or the step
 // pauses, and an error only when the drive cannot go on.
 func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Need) (bool, error) {
-	var asks []judged
+	var asks, allowed []judged
+	line, isWhole := d.whole(st, c)
 	for _, n := range needs {
 		j := judged{need: n, verdict: d.judge(n)}
 		switch j.verdict.Effect {
 		case policy.Allow:
 			if j.verdict.Layer == policy.LayerRemembered {
 				d.rec.decision(st.n, j, "approve", "remembered", "", 0)
+			} else if isWhole {
+				allowed = append(allowed, j)
 			}
 		case policy.Ask:
 			if v, ok := d.remembers(n); ok {
 				d.rec.decision(st.n, judged{need: n, verdict: v}, "approve", "remembered", "", 0)
 				continue
 			}
-			if c.grant.covers(n) {
+			// A yes to a composite call was a yes to all of it.
+			if c.grant.covers(n) || isWhole && c.grant.covers(policy.Need{Act: policy.Exec, Target: line}) {
 				continue
 			}
 			asks = append(asks, j)
@@ -67,10 +86,17 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 			return false, nil
 		}
 	}
-	if len(asks) == 0 {
-		return true, nil
+	ok := true
+	if len(asks) > 0 {
+		var err error
+		if ok, err = d.ask(ctx, st, c, needs, asks); err != nil || !ok {
+			return ok, err
+		}
 	}
-	return d.ask(ctx, st, c, needs, asks)
+	for _, j := range allowed {
+		d.rec.decision(st.n, j, "allow", "policy", "", 0)
+	}
+	return ok, nil
 }
 
 // judge is the verdict on one need: paths on all their forms, by the workspace,
@@ -132,6 +158,9 @@ func (d *drive) refuse(st *step, c *call, j judged) {
 // answer, whoever wrote it.
 func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need, asks []judged) (bool, error) {
 	about := asks[len(asks)-1] // the last need of a call is its most specific
+	if line, ok := d.whole(st, c); ok {
+		about.need = policy.Need{Act: policy.Exec, Target: line}
+	}
 	req := d.request(st, c, about)
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
 	about.bound = d.bind(needs)

@@ -276,6 +276,9 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	d.due, d.accounts, d.writes = left.Approved, left.Accounts, left.Writes
 	d.discardLeftovers()
 	d.answers, d.verdicts = left.Answers, left.Verdicts
+	if err := d.adoptHandles(ctx, left.Orphans); err != nil {
+		return err
+	}
 	plans, err := d.store.Plans(ctx, d.runID())
 	if err != nil {
 		return err

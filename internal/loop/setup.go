@@ -23,6 +23,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	d.profile = d.contract.Sandbox
 	d.profile.Workspace = root
 	if chain, ok := toolchain.Detect(root); ok {
+		chain = d.contract.Toolchain.Apply(chain)
 		d.toolchain, d.project = chain, chain.Describe()
 		caches := chain.Caches()
 		var missing []string
@@ -40,7 +41,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return d.openEgress(ctx)
 }
 
 // runCommand is the one way in which a drive starts a process.
@@ -85,11 +86,18 @@ func (d *drive) builtinTools() []tool.Tool {
 			narrow(&p)
 			return d.runCommand(ctx, c.Step, cmd, p)
 		},
+		Start:        d.startCommand,
+		Ended:        d.commandEnded,
+		Mode:         d.profile.Mode,
+		Handles:      d.handles,
 		Resolve:      d.resolve,
 		EntryCap:     func() int { return d.entryCap },
 		MaxReadChars: d.contract.MaxReadChars,
 		ExecTimeout:  d.contract.CommandTimeout(),
 		Toolchain:    d.toolchain,
+		Identity:     builtin.Identity(d.contract.Identity),
+		Writable:     append(slices.Clip(d.profile.Writable), d.profile.Temp),
+		Has:          func(name string) bool { return d.catalogue.byName[name] != nil },
 	})
 }
 

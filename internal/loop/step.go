@@ -174,7 +174,7 @@ func (c *call) fingerprint() string {
 func (c *call) target() string {
 	var args map[string]json.RawMessage
 	if json.Unmarshal(c.args, &args) == nil {
-		for _, key := range []string{"path", "pattern", "name_glob", "glob", "key", "name"} {
+		for _, key := range []string{"path", "pattern", "name_glob", "glob", "key", "name", "line"} {
 			var s string
 			if json.Unmarshal(args[key], &s) == nil && s != "" {
 				return s

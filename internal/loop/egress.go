@@ -1,0 +1,141 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/sandbox/proxy"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// egress is the way out of the run's commands where the policy names hosts: a
+// proxy that asks the policy at every dial. The zero value is no proxy.
+type egress struct {
+	proxy  *proxy.Proxy
+	policy atomic.Pointer[policy.Policy] // as of the last boundary of a step
+	step   atomic.Int64
+
+	mu    sync.Mutex
+	dials []dialled
+}
+
+// dialled is a decision with the step in which it was made.
+type dialled struct {
+	proxy.Dial
+	step int
+}
+
+// openEgress decides what commands may reach, by the policy of the caller alone:
+// what the harness may dial for a model is not for commands to have. A policy
+// that names hosts gets a proxy, one that allows every host an open network, and
+// any other none.
+func (d *drive) openEgress(ctx context.Context) error {
+	d.profile.Egress = sandbox.Egress{}
+	if !d.profile.Mode.Contained() {
+		return nil
+	}
+	if !d.base.NamesHosts() {
+		d.profile.Egress.Open = d.base.AllowsAnyHost()
+		return nil
+	}
+	d.egress.follow(d.policy, d.last+1)
+	// The proxy ends with the drive, whatever ctx does.
+	p, err := proxy.Start(context.WithoutCancel(ctx), proxy.Config{
+		Policy:     func() policy.Policy { return *d.egress.policy.Load() },
+		Report:     d.egress.report,
+		AllowLocal: os.Getenv(allowLocalEnv) == "1",
+	})
+	if err != nil {
+		return d.withoutProxy(err)
+	}
+	d.egress.proxy = p
+	d.profile.Egress.Proxy = p.Addr()
+	applied, err := sandbox.Plan(ctx, d.profile)
+	if err != nil {
+		return errors.Join(err, p.Close())
+	}
+	if applied.Rung.ReachesProxy() {
+		return nil
+	}
+	d.egress.proxy = nil
+	return errors.Join(p.Close(), d.withoutProxy(fmt.Errorf("%s reaches no proxy", applied.Rung)))
+}
+
+// withoutProxy goes on with a switch in the place of a proxy, unless the caller
+// demanded a boundary. The switch stays off: what cannot be asked about is not
+// let through.
+func (d *drive) withoutProxy(why error) error {
+	d.profile.Egress = sandbox.Egress{}
+	if d.profile.Require.Egress {
+		return &sandbox.Error{Kind: sandbox.ErrRequired, Op: "start egress proxy", Err: why}
+	}
+	d.log.Warn("the policy names hosts and there is no proxy to ask it: commands have no network", "error", why)
+	return nil
+}
+
+// follow makes p what is asked from now on, in the name of step.
+func (e *egress) follow(p policy.Policy, step int) {
+	e.policy.Store(&p)
+	e.step.Store(int64(step))
+}
+
+// report is called by the proxy, from many goroutines.
+func (e *egress) report(p proxy.Dial) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dials = append(e.dials, dialled{p, int(e.step.Load())})
+}
+
+// settle records what was dialled since the last time, and lets the proxy follow
+// what the policy has become.
+func (e *egress) settle(d *drive) {
+	if e.policy.Load() == nil {
+		return
+	}
+	e.record(d)
+	e.follow(d.policy, d.last+1)
+}
+
+func (e *egress) record(d *drive) {
+	e.mu.Lock()
+	dials := e.dials
+	e.dials = nil
+	e.mu.Unlock()
+	for _, p := range dials {
+		j := judged{
+			need:    policy.Need{Act: policy.Net, Target: p.Target},
+			verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer},
+		}
+		if p.Allowed {
+			d.rec.decision(p.step, j, "allow", "policy", "", 0)
+		} else {
+			d.rec.refusal(p.step, j, "")
+		}
+		d.lease.Record(store.SandboxEvent{Step: p.step, Kind: "dial", Detail: p.Target})
+		host := p.Host
+		if host == "" {
+			host = p.Target // what was asked for had no host and port
+		}
+		d.emit(p.step, trace.Dialed{Host: host, Port: p.Port, Allowed: p.Allowed})
+	}
+}
+
+// end frees the port, cuts what is open, and records the last dials.
+func (e *egress) end(d *drive) error {
+	if e.proxy == nil {
+		return nil
+	}
+	err := e.proxy.Close()
+	e.proxy = nil
+	if d.lease != nil {
+		e.record(d)
+	}
+	return err
+}
