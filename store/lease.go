@@ -164,7 +164,8 @@ func (l *lease) beat() {
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), l.store.opt.busyTimeout)
-		err := l.store.write(ctx, "renew lease", l.renew)
+		// A renewal that a power cut takes back was of a process that is gone too.
+		err := l.store.writeSync(ctx, "renew lease", SyncNormal, l.renew)
 		cancel()
 		switch {
 		case err == nil:

@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -31,22 +31,33 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	return nil
 }
 
+// vacuumInto copies through a connection of its own, which holds up no writer:
+// it only looks at one state of the file.
 func (s *Store) vacuumInto(ctx context.Context, path string) error {
-	if s.w == nil {
-		return &Error{Kind: KindReadOnly, Op: "backup", Err: fmt.Errorf("the store was opened for reading")}
+	const op = "backup"
+	if s.opt.readOnly {
+		return &Error{Kind: KindReadOnly, Op: op, Err: errors.New("the store was opened for reading")}
 	}
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	if err := s.w.take(ctx); err != nil {
-		return classify(ctx, "backup", err)
+	if s.path == "" {
+		if err := s.w.take(ctx); err != nil {
+			return classify(ctx, op, err)
+		}
+		defer s.w.give()
+		conn, err := s.w.connect(ctx)
+		if err == nil {
+			_, err = conn.ExecContext(ctx, `VACUUM INTO ?`, path)
+		}
+		return classify(ctx, op, err)
 	}
-	defer s.w.give()
-	conn, err := s.w.connect(ctx)
+	db, err := sql.Open("sqlite", dsn(s.path, s.opt, "rw"))
 	if err != nil {
-		return classify(ctx, "backup", err)
+		return classify(ctx, op, err)
 	}
-	_, err = conn.ExecContext(ctx, `VACUUM INTO ?`, path)
-	return classify(ctx, "backup", err)
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, path)
+	return classify(ctx, op, errors.Join(err, db.Close()))
 }

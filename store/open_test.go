@@ -337,6 +337,21 @@ func TestABackupIsAWholeStoreAndClosedToOthers(t *testing.T) {
 	if err := s.Backup(ctx, to); err == nil {
 		t.Error("a second backup overwrote the first")
 	}
+	// A backup must not wait for the writer, nor the writer for a backup.
+	if err := s.write(ctx, "hold", func(*txn) error { return s.Backup(ctx, to+".beside") }); err != nil {
+		t.Errorf("a backup beside a write: %v", err)
+	}
+	mem, err := Memory(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, mem, RunStart{})
+	if err := errors.Join(mem.Backup(ctx, to+".memory"), mem.Close()); err != nil {
+		t.Errorf("a backup of a store in memory: %v", err)
+	}
+	if r, err := openAt(t, to+".memory").LastRun(ctx); err != nil || r == nil {
+		t.Errorf("the copy of a store in memory holds %+v, %v", r, err)
+	}
 	c := openAt(t, to)
 	sound(t, c)
 	if info, err := c.Run(ctx, d.RunID); err != nil || info.LastStep != 1 {

@@ -305,7 +305,9 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	if err := t.point("commit"); err != nil {
 		return err
 	}
-	if err := run(ctx, commitNow); err != nil {
+	// Not cancellable: a commit that went through and reported a cancellation
+	// would leave a lease that nobody knows to hold.
+	if err := run(context.WithoutCancel(ctx), commitNow); err != nil {
 		return err
 	}
 	open = false
