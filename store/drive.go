@@ -174,11 +174,15 @@ func (d *Drive) open() error {
 // writeAhead runs fn in one synced transaction that first checks the lease and
 // carries the evidence recorded so far.
 func (d *Drive) writeAhead(ctx context.Context, op string, fn func(*txn) error) error {
+	return d.writeAheadSync(ctx, op, d.store.opt.sync, fn)
+}
+
+func (d *Drive) writeAheadSync(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) error {
 	if err := d.open(); err != nil {
 		return err
 	}
 	return d.buf.carry(func() error {
-		return d.store.write(ctx, op, func(t *txn) error {
+		return d.store.writeSync(ctx, op, sync, func(t *txn) error {
 			if err := d.lease.renew(t); err != nil {
 				return err
 			}

@@ -191,6 +191,10 @@ func (e *evidence) drop(table string, n int64) {
 // and counted; a policy event that does fails the transaction, as does any
 // failure that SQLite may have answered by rolling back.
 func (e *evidence) join(t *txn) error {
+	// What follows in a drive's transaction touches a few rows by their keys. The
+	// driver would start a goroutine for each statement, only to be able to stop
+	// what is over sooner than it could be stopped.
+	t.ctx = context.WithoutCancel(t.ctx)
 	e.mu.Lock()
 	// A transaction that is tried again takes its rows again.
 	e.rows = append(e.taken, e.rows...)

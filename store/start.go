@@ -147,7 +147,9 @@ func (s *Store) SetTurnKind(ctx context.Context, d *Drive, kind TurnKind) error 
 	default:
 		return &Error{Kind: KindInvalid, Op: "set turn kind", Err: errors.New("the kind is neither reply nor run")}
 	}
-	return d.writeAhead(ctx, "set turn kind", func(t *txn) error {
+	// It need not be synced by itself: whatever is synced later takes it along, and
+	// a power cut that takes it leaves a turn without an effect, to be said again.
+	return d.writeAheadSync(ctx, "set turn kind", SyncNormal, func(t *txn) error {
 		_, err := t.exec(setTurnKind, string(kind), d.RunID)
 		return err
 	})
