@@ -300,6 +300,7 @@ func TestAContractThatCanNeverWorkLeavesNoRow(t *testing.T) {
 		{"a gate whose file leaves the root", func(c *task.Contract) { c.Verify = verify.Contains("../x", "y") }, "Verify"},
 		{"a negative duration", func(c *task.Contract) { c.Budget.Duration = -1 }, "Budget"},
 		{"a share above one", func(c *task.Contract) { c.Context.Share = 1.5 }, "Context.Share"},
+		{"an author with a line break", func(c *task.Contract) { c.Identity.Name = "a\nb" }, "Identity"},
 		{"an unknown effort", func(c *task.Contract) { c.Effort = "heroic" }, "Effort"},
 		{"an unknown preset", func(c *task.Contract) { c.Prompt.Preset = "loud" }, "Prompt.Preset"},
 	} {
