@@ -78,6 +78,29 @@ func ModelHint(p Provider) string {
 	return ""
 }
 
+// ModelNamer is implemented by a provider that may ask more than one model, such
+// as a chain.
+type ModelNamer interface {
+	// ModelNames are the models that a request for asked, "" for the provider's
+	// own, may end at, as far as they can be named.
+	ModelNames(asked string) []string
+}
+
+// ModelNames returns the models that a request of p for asked may end at: its own
+// word, else asked, else its hint. It is empty when none can be named.
+func ModelNames(p Provider, asked string) []string {
+	if n, ok := p.(ModelNamer); ok {
+		return n.ModelNames(asked)
+	}
+	if asked == "" {
+		asked = ModelHint(p)
+	}
+	if asked == "" {
+		return nil
+	}
+	return []string{asked}
+}
+
 // PromptFamily returns the delimiter family of p: its own word, else what its
 // model hint suggests, else FamilyGeneric.
 func PromptFamily(p Provider) Family {

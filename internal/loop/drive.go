@@ -216,9 +216,14 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 	return d, nil
 }
 
-// models are the models that the run may write with, as far as they are named.
-func (d *drive) models() []string {
-	return append(d.contract.Routing.Models(), provider.ModelHint(d.host.Provider), d.contract.Model)
+// models are the models that the run may write with, as far as they are named:
+// the provider's own, the contract's and those of its routing, each at every
+// provider that may be asked for it.
+func (d *drive) models() (names []string) {
+	for _, asked := range append(d.contract.Routing.Models(), "", d.contract.Model) {
+		names = append(names, provider.ModelNames(d.host.Provider, asked)...)
+	}
+	return names
 }
 
 // close gives back what newDrive opened. The lease is given back by conclude.

@@ -15,6 +15,7 @@ import (
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/fallback"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
@@ -613,6 +614,8 @@ func TestAModelMayNotApproveItself(t *testing.T) {
 	}{
 		{"the provider's own model", approve.Model(scripted.New(), "m1"), "", true},
 		{"the model of the contract", approve.Model(scripted.New(), "m2"), "m2", true},
+		{"a model that routing may escalate to", approve.Model(scripted.New(), "m4"), "m2", true},
+		{"a model that routing may go down to", approve.Model(scripted.New(), "m5"), "m2", true},
 		{"another model", approve.Model(scripted.New(), "m3"), "m2", false},
 		{"stated as meant", approve.Model(scripted.New(), "m1").AllowSelf(), "", false},
 		{"a person", approve.All, "", false},
@@ -622,7 +625,11 @@ func TestAModelMayNotApproveItself(t *testing.T) {
 			m := f.script(scripted.Say("done"))
 			m.Hint = "m1"
 			f.host.Approver = tc.approver
-			_, err := f.run(func(c *task.Contract) { c.Model = tc.model })
+			_, err := f.run(func(c *task.Contract) {
+				c.Model = tc.model
+				c.Routing = task.Routing{EscalateAfter: task.EscalateAfter{Failures: 2, Model: "m4"}, DownshiftUnder: task.DownshiftUnder{Bytes: 1 << 10, Model: "m5"}}
+				c.Verify = verify.Command("true")
+			})
 			var self *approve.SelfApprovalError
 			if errors.As(err, &self) != tc.fails || tc.fails && !errors.Is(err, task.ErrInvalid) {
 				t.Errorf("error %v", err)
@@ -631,5 +638,21 @@ func TestAModelMayNotApproveItself(t *testing.T) {
 				t.Errorf("%d runs and %d requests", f.runs(), len(m.Requests()))
 			}
 		})
+	}
+}
+
+func TestAModelMayNotApproveWhatAChainMayFallBackTo(t *testing.T) {
+	f := newFixture(t)
+	first, second := scripted.New(scripted.Say("never asked")), scripted.New()
+	first.Hint, second.Hint = "m1", "m2"
+	chain, err := fallback.New(first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.host.Provider, f.host.Approver = chain, approve.Model(scripted.New(), "m2")
+	_, err = f.run()
+	var self *approve.SelfApprovalError
+	if !errors.As(err, &self) || self.Model != "m2" || f.runs() != 0 || len(first.Requests()) != 0 {
+		t.Errorf("error %v, %d runs, %d requests", err, f.runs(), len(first.Requests()))
 	}
 }

@@ -15,6 +15,7 @@ import (
 var (
 	_ provider.Provider          = (*Chain)(nil)
 	_ provider.ModelHinter       = (*Chain)(nil)
+	_ provider.ModelNamer        = (*Chain)(nil)
 	_ provider.FamilyHinter      = (*Chain)(nil)
 	_ provider.ImageAccepter     = (*Chain)(nil)
 	_ provider.ReachableReporter = (*Chain)(nil)
@@ -103,6 +104,15 @@ func (c *Chain) Format(f fmt.State, _ rune) { httpx.Label(f, c.Name(), c.ModelHi
 // ModelHint is the first provider's.
 func (c *Chain) ModelHint() string { return provider.ModelHint(c.links[0].Provider) }
 
+// ModelNames are those of all providers, each as it would be asked.
+func (c *Chain) ModelNames(asked string) []string {
+	var names []string
+	for i, l := range c.links {
+		names = append(names, provider.ModelNames(l.Provider, c.modelFor(i, asked))...)
+	}
+	return names
+}
+
 // PromptFamily is the first provider's.
 func (c *Chain) PromptFamily() provider.Family { return provider.PromptFamily(c.links[0].Provider) }
 
@@ -158,19 +168,27 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 // requestFor is the request as link i is asked: a model's name means something
 // to the vendor that it was written for.
 func (c *Chain) requestFor(i int, req *provider.Request) *provider.Request {
-	if req.Model == "" {
+	model := c.modelFor(i, req.Model)
+	if model == req.Model {
 		return req
-	}
-	model, mapped := c.links[i].Models[req.Model]
-	if !mapped {
-		if i == 0 || c.links[i].Provider.Name() == c.links[0].Provider.Name() {
-			return req
-		}
-		model = ""
 	}
 	r := *req
 	r.Model = model
 	return &r
+}
+
+// modelFor is the name by which link i is asked for a model, "" for its own.
+func (c *Chain) modelFor(i int, asked string) string {
+	if asked == "" {
+		return ""
+	}
+	if model, mapped := c.links[i].Models[asked]; mapped {
+		return model
+	}
+	if i == 0 || c.links[i].Provider.Name() == c.links[0].Provider.Name() {
+		return asked
+	}
+	return ""
 }
 
 // withoutCalls stops early reports after a fallover. The failed provider may

@@ -295,3 +295,31 @@ func TestFallingOverIsLogged(t *testing.T) {
 		t.Errorf("log = %q", got)
 	}
 }
+
+func TestAChainNamesEveryModelThatMayAnswer(t *testing.T) {
+	model := func(label, hint string) *scripted.Model { return &scripted.Model{Label: label, Hint: hint} }
+	inner, err := fallback.New(model("c", "c-own"), model("d", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := fallback.Of(
+		fallback.Link{Provider: model("a", "a-own")},
+		fallback.Link{Provider: model("b", "b-own"), Models: map[string]string{"big": "b-big"}},
+		fallback.Link{Provider: inner},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		asked string
+		want  []string
+	}{
+		{"", []string{"a-own", "b-own", "c-own"}},
+		{"big", []string{"big", "b-big", "c-own"}},
+		{"other", []string{"other", "b-own", "c-own"}},
+	} {
+		if diff := cmp.Diff(tc.want, provider.ModelNames(c, tc.asked)); diff != "" {
+			t.Errorf("asked for %q (-want +got):\n%s", tc.asked, diff)
+		}
+	}
+}
