@@ -122,10 +122,8 @@ func attachHelper(ctx context.Context, dir, role string) error {
 	}
 	turns, _ := parkedScript(role)
 	cfg := attachConfig(st, role, turns...)
-	b, err := trace.Broadcast(st, nil)
-	if err != nil {
-		return err
-	}
+	b := trace.Broadcast(st, nil)
+	defer b.Close()
 	cfg.Observer = b
 	h, err := harness.New(cfg)
 	if err != nil {
@@ -375,10 +373,8 @@ func TestAWatcherThatIsKilledChangesNothing(t *testing.T) {
 	if err := watcher.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := trace.Broadcast(p.store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := trace.Broadcast(p.store, nil)
+	defer b.Close()
 	lines := bufio.NewScanner(out)
 	cfg := harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(
 		scripted.Call("read_file", map[string]string{"path": "a"}),
@@ -400,8 +396,8 @@ func TestAWatcherThatIsKilledChangesNothing(t *testing.T) {
 	if err != nil || res.Outcome.Kind != trace.Finished {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if !strings.HasPrefix(lines.Text(), "started ") || b.Dropped() != 0 {
-		t.Errorf("the watcher saw %q; %d events dropped", lines.Text(), b.Dropped())
+	if n, err := b.Dropped(); n != 0 || !strings.HasPrefix(lines.Text(), "started ") {
+		t.Errorf("the watcher saw %q; %d events dropped: %v", lines.Text(), n, err)
 	}
 }
 
@@ -411,15 +407,13 @@ func watched(t *testing.T, turns ...scripted.Turn) (*pair, *trace.Result, []trac
 	p := newPair(t, "")
 	var mu sync.Mutex
 	var seen []trace.Event
-	b, err := trace.Broadcast(p.store, trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+	b := trace.Broadcast(p.store, trace.ObserverFunc(func(ev trace.Event) trace.Flow {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, ev)
 		return trace.Continue
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer b.Close()
 	h, err := harness.New(harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(turns...)})
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,11 @@ type EventWriter interface {
 
 const (
 	// broadcastDelay is the longest that an event waits for others to be written
-	// with it, so that a stream of tokens is a few rows and not thousands.
-	broadcastDelay = 100 * time.Millisecond
+	// with it, so that a stream of tokens is a few rows and not thousands. A reader
+	// looks every 200 ms at best, so what is 50 ms late is not late.
+	broadcastDelay = 50 * time.Millisecond
 	// broadcastMax bounds what waits; the run then waits for the writer.
-	broadcastMax = 1024
+	broadcastMax = 64
 	// broadcastTimeout bounds one write.
 	broadcastTimeout = 10 * time.Second
 )
@@ -42,9 +43,11 @@ var _ Observer = (*Broadcaster)(nil)
 
 // Broadcast writes each event through w and passes it on to inner, which may be
 // nil. Adjacent tokens of one step become one event in the store. Events are
-// written together after 100 ms, and at once when a step was committed, somebody
-// is asked, or driving ends. A write that fails costs the events and nothing
-// else: Dropped counts them. Call Close when the run is over.
+// written together, 64 at a time or after 50 ms, and at once when a step was
+// committed, somebody is asked, or driving ends. A write that fails costs the
+// events and nothing else: Dropped counts them. Call Close when the run is over.
+//
+// What is written to a store in memory can be followed in its own process only.
 func Broadcast(w EventWriter, inner Observer) *Broadcaster {
 	return &Broadcaster{to: w, inner: inner}
 }
@@ -87,7 +90,7 @@ func (b *Broadcaster) merge(ev Event) bool {
 // pressing events are what a reader acts on, or the last for a while.
 func pressing(ev Event) bool {
 	switch ev.Fact.(type) {
-	case StepCommitted, ApprovalRequested, RecoveryPaused, Answered, Aborted, Ended:
+	case StepCommitted, ApprovalRequested, QuestionAsked, QuestionsAsked, PlanProposed, RecoveryPaused, Answered, Aborted, Ended:
 		return true
 	}
 	return false

@@ -129,3 +129,56 @@ func TestEventsOfManyAgentsKeepTheOrderOfTheirRun(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestEveryWaitForAPersonAndEveryEndIsWrittenAtOnce(t *testing.T) {
+	for _, f := range []Fact{
+		StepCommitted{}, ApprovalRequested{}, QuestionAsked{}, QuestionsAsked{}, PlanProposed{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
+	} {
+		w := &batches{}
+		b := Broadcast(w, nil)
+		b.Observe(Event{RunID: 1, Fact: ToolCalled{}})
+		b.Observe(Event{RunID: 1, Fact: f})
+		if got := w.all(); len(got) != 1 || len(got[0]) != 2 {
+			t.Errorf("%s waits: %v", f.Kind(), got)
+		}
+	}
+}
+
+func TestAFullBufferDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &batches{}
+		b := Broadcast(w, nil)
+		for range 64 {
+			b.Observe(Event{RunID: 1, Fact: ToolCalled{}})
+		}
+		if got := w.all(); len(got) != 1 || len(got[0]) != 64 {
+			t.Errorf("%d batches", len(got))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(w.all()); n != 1 {
+			t.Errorf("%d batches: an empty one was written", n)
+		}
+	})
+}
+
+func TestOnlyAdjacentTokensOfOneStepAreJoined(t *testing.T) {
+	w := &batches{}
+	b := Broadcast(w, nil)
+	token := func(run RunID, step int, s string) Event { return Event{RunID: run, Step: step, Fact: Token{Text: s}} }
+	sent := []Event{
+		token(1, 1, " a"), token(1, 1, "b "), token(1, 2, "c"), token(2, 2, "d"), token(1, 2, "e"),
+		{RunID: 1, Step: 2, Fact: ToolCalled{}}, token(1, 2, "f"), token(1, 2, "g"), {RunID: 1, Step: 2, Fact: Ended{}},
+	}
+	for _, ev := range sent {
+		b.Observe(ev)
+	}
+	want := []Event{token(1, 1, " ab "), token(1, 2, "c"), token(2, 2, "d"), token(1, 2, "e"), sent[5], token(1, 2, "fg"), sent[8]}
+	var got []Event
+	for _, batch := range w.all() {
+		got = append(got, batch...)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
