@@ -107,7 +107,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 // bwrapFilter is the filter as a stream to read. It is far smaller than the
 // room of a pipe, so that writing it cannot block.
 func (s *spec) bwrapFilter() (*os.File, error) {
-	prog, err := filterFor(filterPlan{ownNet: s.profile.Egress.denied(), nestedUsers: s.profile.NestedUserNamespaces})
+	prog, err := filterFor(filterPlan{ownNet: s.profile.Egress.denied(), noUnix: s.closesUnix(), nestedUsers: s.profile.NestedUserNamespaces})
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 		a.Reads = true
 	}
 	if ch.rung == RungNamespaces {
+		a.LocalSockets = s.host.LandlockABI < unixByPath || s.profile.Egress.Open
 		a.ABI = min(s.host.LandlockABI, newestABI)
 		a.Seccomp = s.host.Seccomp.Works
 		a.Environ = false
@@ -33,10 +34,25 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 		a.ABI = min(s.host.LandlockABI, newestABI)
 		a.Seccomp = s.host.Seccomp.Works
 		a.Environ = false
-		a.LocalSockets = s.host.LandlockABI < 9
+		a.LocalSockets = s.host.LandlockABI < unixByPath || s.profile.Egress.Open
 		a.Reads = true // siblings are granted in place of what holds a denied path
 	}
+	if a.Seccomp && s.closesUnix() {
+		a.LocalSockets = false
+	}
 	return a
+}
+
+// unixByPath is the first Landlock version that can tell a project's own unix
+// sockets from those of other programs.
+const unixByPath = 9
+
+// closesUnix reports whether unix sockets are taken away altogether: where the
+// network boundary is required and the kernel cannot tell whose socket it is,
+// there is no other way to keep a command from the services next door.
+func (s *spec) closesUnix() bool {
+	e := s.profile.Egress
+	return s.profile.Require.Egress && !e.Open && s.host.Seccomp.Works && s.host.LandlockABI < unixByPath
 }
 
 // egressScope is how a rung holds what was asked for.

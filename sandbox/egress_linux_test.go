@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -247,9 +249,22 @@ func TestSocketsOfOtherProgramsAreReportedOrRefused(t *testing.T) {
 				t.Errorf("reached: %v, told: %s", reached, r.Applied)
 			}
 			p.Require.Egress = true
-			_, err = Run(t.Context(), Cmd{Argv: []string{"true"}}, p)
-			if (err != nil) != r.Applied.LocalSockets {
-				t.Errorf("with egress required: %v, although local sockets can be reached: %v", err, r.Applied.LocalSockets)
+			r, err = Run(t.Context(), Cmd{Argv: []string{self(t), "dial", "unix", "0", sock}}, p)
+			if errors.Is(err, ErrRequired) {
+				return // refused: nothing was started
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Stdout.String() == "out\n" || r.Applied.LocalSockets {
+				t.Errorf("with the boundary required: %s; %s", r.Text(0), r.Applied)
+			}
+			// Pairs, which reach nobody else, stay.
+			if _, err := exec.LookPath("python3"); err == nil {
+				r, err := Run(t.Context(), Cmd{Argv: []string{"python3", "-c", "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))"}}, p)
+				if err != nil || !r.Success() {
+					t.Errorf("a pair of sockets: %+v, %v", r, err)
+				}
 			}
 		})
 	}

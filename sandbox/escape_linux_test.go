@@ -171,7 +171,7 @@ func TestGrantedPlacesCanBeWritten(t *testing.T) {
 				truncate -s 0 d/e/in; rm d/e/h; mkfifo p
 				echo x > "$CACHE/c"; mv "$CACHE/c" moved; mv moved "$CACHE/back"
 				echo x > "$TMPDIR/t"; mv "$TMPDIR/t" from-temp; test -d "$GOTMPDIR"
-				echo x > /dev/null; : < /dev/zero; echo x > /dev/shm/$$ && rm /dev/shm/$$
+				echo x > /dev/null; : < /dev/zero; echo x > /dev/shm/$$; rm /dev/shm/$$
 				echo "$TMPDIR"`)
 			c.Env = append(c.Env, "CACHE="+cache)
 			r, err := Run(t.Context(), c, p)

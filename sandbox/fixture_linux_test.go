@@ -1,5 +1,10 @@
 package sandbox
 
+import "context"
+
 func fixtures() map[string]func(args []string) int {
-	return map[string]func(args []string) int{"dial": dialFixture, "hog": hogFixture, "serve-and-dial": serveAndDialFixture, "host": hostFixture}
+	return map[string]func(args []string) int{"dial": dialFixture, "hog": hogFixture, "serve-and-dial": serveAndDialFixture, "host": hostFixture, "nested": nestedFixture}
 }
+
+// ctxOfFixture is the context of a small program: it ends with the program.
+func ctxOfFixture() context.Context { return context.Background() }

@@ -111,7 +111,7 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 		p.fs &^= fsResolveUnix
 		p.scope &^= scopeAbstract
 	}
-	write := (p.fs &^ withheld) &^ fsResolveUnix
+	write := p.writeRights()
 	p.rules = readRules(s.denied, fs)
 	for _, dir := range s.roots {
 		p.add(dir, write&^beneathDenied(dir, s.denied), fs)
@@ -134,6 +134,9 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 	}
 	return p
 }
+
+// writeRights are what a writable directory gets.
+func (p *landlockPlan) writeRights() uint64 { return p.fs &^ (withheld | fsResolveUnix) }
 
 func (p *landlockPlan) add(path string, rights uint64, fs fileView) {
 	if rights&p.fs != 0 && path != "" && fs.exists(path) {

@@ -110,7 +110,7 @@ func (s *spec) order() (*shim.Order, int, error) {
 		o.CPUSeconds = uint64((cpu + time.Second - 1) / time.Second)
 	}
 	if s.host.Seccomp.Works {
-		prog, err := filterFor(filterPlan{ownNet: o.OwnNet, nestedUsers: s.profile.NestedUserNamespaces})
+		prog, err := filterFor(filterPlan{ownNet: o.OwnNet, noUnix: s.closesUnix(), nestedUsers: s.profile.NestedUserNamespaces})
 		if err != nil {
 			return nil, -1, err
 		}
@@ -124,12 +124,14 @@ func (s *spec) order() (*shim.Order, int, error) {
 	// signals.
 	inner := *s
 	inner.denied = nil
-	inner.profile.Egress = Egress{Open: true}
-	fd, flags, err := newRuleset(planLandlock(&inner, s.host.LandlockABI, s.host.LandlockErrata, hostFiles))
+	plan := planLandlock(&inner, s.host.LandlockABI, s.host.LandlockErrata, hostFiles)
+	plan.net, plan.connect = 0, 0
+	fd, flags, err := newRuleset(plan)
 	if err != nil {
 		return nil, -1, err
 	}
 	o.Ruleset, o.RulesetFlags = true, flags
+	o.ShmRights = plan.writeRights()
 	return o, fd, nil
 }
 

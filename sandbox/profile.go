@@ -155,7 +155,9 @@ type Require struct {
 	// Writes demands a rung that confines writes.
 	Writes bool `json:"writes,omitempty"`
 	// Egress demands that the kernel holds the network boundary that was asked
-	// for, local sockets included. Without effect when the network is open.
+	// for, unix sockets of other programs included. Where it cannot tell those
+	// from a project's own (Landlock below version 9) a command gets no unix
+	// socket but pairs. Without effect when the network is open.
 	Egress bool `json:"egress,omitempty"`
 	// Reads demands that every existing path in Reads.Deny is hidden.
 	Reads bool `json:"reads,omitempty"`

@@ -43,6 +43,7 @@ func (s *spec) filterPlan() filterPlan {
 	return filterPlan{
 		noInet:      s.profile.Egress.denied(),
 		tcpOnly:     s.profile.Egress.proxied(),
+		noUnix:      s.closesUnix(),
 		nestedUsers: s.profile.NestedUserNamespaces,
 	}
 }

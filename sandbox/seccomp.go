@@ -56,6 +56,7 @@ type filterPlan struct {
 	noInet      bool // no IPv4 and no IPv6 socket of any kind
 	tcpOnly     bool // of those, plain TCP only
 	ownNet      bool // the network is the command's own: any internet socket, and no other family
+	noUnix      bool // no unix socket that can be given a name; pairs stay
 	nestedUsers bool // user namespaces stay possible
 }
 
@@ -139,7 +140,11 @@ func deviceNode(b *filter) {
 func (f *filter) sockets(t callTable, p filterPlan) {
 	f.when(t.socket, 0, func(b *filter) {
 		b.add(bpfJeq, 0, 1, afUnix)
-		b.add(bpfRet, 0, 0, retAllow)
+		if p.noUnix {
+			b.errno(errEACCES)
+		} else {
+			b.add(bpfRet, 0, 0, retAllow)
+		}
 		b.add(bpfJeq, 0, 1, afNetlink)
 		b.add(bpfRet, 0, 0, retAllow)
 		if p.noInet {

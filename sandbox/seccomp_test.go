@@ -118,6 +118,10 @@ func TestFilterAnswers(t *testing.T) {
 		{"own network: another calling convention", own, 8, 50, nil, enosys},
 		{"own network: data with the opening packet", own, 7, 8, []uint64{0, 0, 0, 0x20000000}, allow},
 		{"denied: data with the opening packet has no socket to go", denied, 7, 8, []uint64{0, 0, 0, 0x20000000}, allow},
+		{"required: a unix socket", filterPlan{noInet: true, noUnix: true}, 7, 7, []uint64{unixFam, stream, 0}, eacces},
+		{"required: netlink", filterPlan{noInet: true, noUnix: true}, 7, 7, []uint64{netlink, raw, 0}, allow},
+		{"required with a proxy: tcp", filterPlan{tcpOnly: true, noUnix: true}, 7, 7, []uint64{inet, stream, 0}, allow},
+		{"required with a network of its own: a unix socket", filterPlan{ownNet: true, noUnix: true}, 7, 7, []uint64{unixFam, stream, 0}, eacces},
 		{"proxied: plain data", tcp, 7, 8, []uint64{0, 0, 0, 0x4000}, allow},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -42,6 +42,7 @@ type Order struct {
 
 	Ruleset      bool // FDRuleset is open
 	RulesetFlags uint32
+	ShmRights    uint64 // Landlock rights on the new /dev/shm, which the ruleset cannot name yet
 	Filter       []byte // seccomp program in the kernel's format; empty: none
 
 	CPUSeconds uint64 // 0: no limit
@@ -69,6 +70,7 @@ func (o *Order) Encode() []byte {
 	e.number(uint64(o.Listen))
 	e.flag(o.Ruleset)
 	e.number(uint64(o.RulesetFlags))
+	e.number(o.ShmRights)
 	e.text(string(o.Filter))
 	e.number(o.CPUSeconds)
 	e.number(o.OpenFiles)
@@ -95,6 +97,7 @@ func Decode(b []byte) (*Order, error) {
 	}
 	o.Ruleset = d.flag()
 	o.RulesetFlags = uint32(d.number())
+	o.ShmRights = d.number()
 	o.Filter = []byte(d.text())
 	o.CPUSeconds = d.number()
 	o.OpenFiles = d.number()

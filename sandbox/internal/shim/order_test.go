@@ -15,7 +15,8 @@ func TestOrdersSurviveTheWire(t *testing.T) {
 			Token: text.Draw(t, "token"), Writable: list.Draw(t, "writable"), Temp: text.Draw(t, "temp"), Mask: list.Draw(t, "mask"),
 			Protect: list.Draw(t, "protect"), Shm: rapid.Bool().Draw(t, "shm"), OwnNet: rapid.Bool().Draw(t, "net"),
 			Listen: rapid.Uint16().Draw(t, "listen"), Ruleset: rapid.Bool().Draw(t, "ruleset"), RulesetFlags: rapid.Uint32().Draw(t, "flags"),
-			Filter: rapid.SliceOf(rapid.Byte()).Draw(t, "filter"), CPUSeconds: rapid.Uint64().Draw(t, "cpu"), OpenFiles: rapid.Uint64().Draw(t, "files"),
+			ShmRights: rapid.Uint64().Draw(t, "rights"),
+			Filter:    rapid.SliceOf(rapid.Byte()).Draw(t, "filter"), CPUSeconds: rapid.Uint64().Draw(t, "cpu"), OpenFiles: rapid.Uint64().Draw(t, "files"),
 			Path: text.Draw(t, "path"), Dir: text.Draw(t, "dir"), Argv: list.Draw(t, "argv"), Env: list.Draw(t, "env"), Probe: text.Draw(t, "probe"),
 		}
 		b := o.Encode()

@@ -189,7 +189,32 @@ func restrict(o *Order) error {
 	if !o.Ruleset {
 		return nil
 	}
+	if o.Shm && o.ShmRights != 0 {
+		// What is mounted over a granted directory hides the grant.
+		if err := grant("/dev/shm", o.ShmRights); err != nil {
+			return err
+		}
+	}
 	_, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, FDRuleset, uintptr(o.RulesetFlags), 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// grant adds a rule to the ruleset. The kernel's structure is packed: eight
+// bytes of rights and four of a descriptor.
+func grant(path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var attr [12]byte
+	parent := int32(fd)
+	copy(attr[:8], (*[8]byte)(unsafe.Pointer(&rights))[:])
+	copy(attr[8:], (*[4]byte)(unsafe.Pointer(&parent))[:])
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, FDRuleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr[0])), 0, 0, 0)
 	if e != 0 {
 		return e
 	}
