@@ -70,8 +70,8 @@ func (st *Stream) Events() iter.Seq2[trace.Event, error] {
 				}, ctx)
 			}()
 			defer func() {
+				cancel() // first, so that a turn that is let go on finds its context ended
 				close(gone)
-				cancel()
 				<-done
 			}()
 			for {

@@ -1,0 +1,491 @@
+package session_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/budget"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/session"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+func TestAConversationIsRemembered(t *testing.T) {
+	f := newFixture(t, scripted.Say("it is blue"), scripted.Say("as I said"), scripted.Say("still"))
+	s := f.open()
+	f.turn(s, "what colour is it?")
+	f.turn(s, "are you sure?")
+	again := f.reopen(s.ID())
+	third := f.turn(again, "really?")
+	got := said(f.last())
+	for _, w := range []string{"what colour is it?", "it is blue", "are you sure?", "as I said", "really?"} {
+		if !strings.Contains(got, w) {
+			t.Errorf("the third request does not say %q", w)
+		}
+	}
+	var roles []string
+	for _, m := range f.last().Messages {
+		if strings.Contains(m.Text, "it is blue") {
+			roles = append(roles, string(m.Role))
+		}
+	}
+	if !slices.Equal(roles, []string{string(provider.RoleAssistant)}) {
+		t.Errorf("the agent's own words come as %v", roles)
+	}
+	history, err := again.History(ctx)
+	if err != nil || len(history) != 3 || history[2].ID != third.ID || history[2].Reply != "still" || history[0].Kind != session.Reply {
+		t.Errorf("history %+v, %v", history, err)
+	}
+	f.model.Push(scripted.Say("nothing"))
+	f.turn(f.open(), "what did I say?")
+	if strings.Contains(said(f.last()), "blue") {
+		t.Error("another conversation about the same directory was told of it")
+	}
+}
+
+func TestATurnIsARunWithATrace(t *testing.T) {
+	f := newFixture(t, read("secrets/key"), write("a.txt", "a"), scripted.Say("written"))
+	f.write("secrets/key", "hunter2")
+	f.cfg.Policy = rules().DenyRead("secrets/*")
+	turn := f.turn(f.open(), "write a.txt")
+	if turn.Kind != session.Run || turn.Reply != "written" || turn.Outcome.Steps != 3 {
+		t.Errorf("%+v", turn)
+	}
+	row, err := f.store.TurnForRun(ctx, turn.RunID)
+	if err != nil || row.ID != turn.ID || row.Prompt != "write a.txt" || row.Reply != "written" || row.Outcome != trace.Finished {
+		t.Errorf("row %+v, %v", row, err)
+	}
+	refusals, err := store.Collect(f.store.Refusals(ctx, turn.RunID))
+	if err != nil || len(refusals) != 1 || refusals[0].Rule != "secrets/*" || refusals[0].Layer != "test" {
+		t.Errorf("refusals %+v, %v", refusals, err)
+	}
+	for _, r := range f.model.Requests() {
+		if strings.Contains(said(r), "hunter2") {
+			t.Error("the secret was sent")
+		}
+	}
+}
+
+func TestWhereASessionStands(t *testing.T) {
+	f := newFixture(t, scripted.Say("hi"))
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(wd, f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.harness().Open(ctx, rel)
+	if err != nil || s.Root() != f.dir || !filepath.IsAbs(s.Root()) {
+		t.Errorf("root %q, %v; want %q", s.Root(), err, f.dir)
+	}
+	if _, err := f.harness().Open(ctx, ""); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("no root: %v", err)
+	}
+	for _, id := range []trace.SessionID{0, -1, 999, 1 << 62} {
+		if _, err := f.harness().Reopen(ctx, id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("session %d: %v", id, err)
+		}
+	}
+	gone, err := f.harness().Open(ctx, filepath.Join(f.dir, "nothing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.Turn(ctx, "hi"); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("a root that is missing: %v", err)
+	}
+	if n := len(f.model.Requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestBranchingForgetsAndDeletesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.model.Push(scripted.Say("R1"), scripted.Say("R2"), scripted.Say("R3"), scripted.Say("R4"), scripted.Say("R5"))
+	s := f.open()
+	one, two := f.turn(s, "P1"), f.turn(s, "P2")
+	three := f.turn(s, "P3")
+	if err := s.Branch(ctx, one.ID); err != nil {
+		t.Fatal(err)
+	}
+	four := f.turn(s, "P4")
+	if got := said(f.last()); !strings.Contains(got, "P1") || strings.Contains(got, "P2") || strings.Contains(got, "R3") {
+		t.Errorf("the branch was told %q", got)
+	}
+	ids := func() (out []trace.TurnID) {
+		h, err := s.History(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, turn := range h {
+			out = append(out, turn.ID)
+		}
+		return out
+	}
+	if got := ids(); !slices.Equal(got, []trace.TurnID{one.ID, four.ID}) {
+		t.Errorf("path %v", got)
+	}
+	if err := s.Branch(ctx, three.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(); !slices.Equal(got, []trace.TurnID{one.ID, two.ID, three.ID}) {
+		t.Errorf("path %v", got)
+	}
+	other := f.open()
+	if err := other.Branch(ctx, one.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a turn of another session: %v", err)
+	}
+	if err := s.Branch(ctx, 4711); !errors.Is(err, store.ErrNotFound) || s.Head() != three.ID {
+		t.Errorf("an unknown turn: %v with head %d", err, s.Head())
+	}
+}
+
+func TestTwoHandlesOnOneConversation(t *testing.T) {
+	f := newFixture(t)
+	a := f.open()
+	b := f.reopen(a.ID())
+	var first *session.Turn
+	f.model.Push(during(func() {
+		f.model.Push(scripted.Say("A"))
+		first = f.turn(a, "from a")
+	}, scripted.Say("B")))
+	lost, err := b.Turn(ctx, "from b")
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) || !errors.Is(err, store.ErrConflict) || conflict.SessionID != a.ID() || conflict.Head != first.ID {
+		t.Fatalf("the loser got %v", err)
+	}
+	if lost == nil || lost.Reply == "" || lost.Outcome.Kind != trace.Finished {
+		t.Errorf("the paid answer is lost: %+v", lost)
+	}
+	asked := len(f.model.Requests())
+	if _, err := b.Turn(ctx, "from b again"); !errors.Is(err, store.ErrConflict) || len(f.model.Requests()) != asked {
+		t.Errorf("a stale handle: %v after %d more requests", err, len(f.model.Requests())-asked)
+	}
+	if err := b.Branch(ctx, first.ID); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a branch of a stale handle: %v", err)
+	}
+	if err := b.Refresh(ctx); err != nil || b.Head() != first.ID {
+		t.Fatalf("head %d, %v", b.Head(), err)
+	}
+	f.model.Push(scripted.Say("C"))
+	if next := f.turn(b, "now"); next.Parent != first.ID {
+		t.Errorf("%+v", next)
+	}
+	if err := b.Branch(ctx, lost.ID); err != nil {
+		t.Errorf("the turn that lost is no branch point: %v", err)
+	}
+}
+
+func TestOneTurnAtATimeOnAHandle(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	f.model.Push(during(func() {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if _, err := s.Turn(ctx, "me too"); !errors.Is(err, session.ErrTurnInProgress) {
+					t.Errorf("a second turn: %v", err)
+				}
+				if err := s.Branch(ctx, 1); !errors.Is(err, session.ErrTurnInProgress) {
+					t.Errorf("a branch: %v", err)
+				}
+				if _, err := s.ResumeTurn(ctx, 1); !errors.Is(err, session.ErrTurnInProgress) {
+					t.Errorf("a resume: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}, scripted.Say("done")))
+	f.turn(s, "hi")
+}
+
+func TestAHandEditedTreeDoesNotHang(t *testing.T) {
+	f := newFixture(t, scripted.Say("R1"), scripted.Say("R2"), scripted.Say("R3"), scripted.Say("R4"))
+	s := f.open()
+	one := f.turn(s, "P1")
+	two := f.turn(s, "P2")
+	three := f.turn(s, "P3")
+	db, err := sql.Open("sqlite", "file:"+f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`PRAGMA foreign_keys = OFF; UPDATE session_turns SET parent_turn_id = ? WHERE id = ?`, three.ID, one.ID); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := s.History(ctx); err != nil || len(h) > 3 {
+		t.Errorf("a cycle: %d turns, %v", len(h), err)
+	}
+	if _, err := s.Transcript(ctx); err != nil {
+		t.Error(err)
+	}
+	f.turn(s, "P4")
+	if _, err := db.Exec(`UPDATE session_turns SET parent_turn_id = 4711 WHERE id = ?`, two.ID); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := s.History(ctx); err != nil || len(h) != 3 || h[0].ID != two.ID {
+		t.Errorf("a parent that is missing ends the walk: %+v, %v", h, err)
+	}
+}
+
+func TestWhatMakesATurnAReply(t *testing.T) {
+	gate := verify.Contains("a.txt", "a")
+	for _, tc := range []struct {
+		name   string
+		mode   task.Conversational
+		verify verify.Criterion
+		kind   session.Kind
+		steps  int
+	}{
+		{"unset and nothing checks", task.Infer, nil, session.Reply, 0},
+		{"unset and something checks", task.Infer, gate, session.Run, 1},
+		{"allowed and something checks", task.Allow, gate, session.Reply, 0},
+		{"forbidden and nothing checks", task.Forbid, nil, session.Run, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t, scripted.Say("hello"))
+			f.write("a.txt", "a")
+			turn := f.turn(f.open(), "hi", session.WithContract(task.Contract{Verify: tc.verify, Conversational: tc.mode}))
+			steps, err := store.Collect(f.store.Steps(ctx, turn.RunID))
+			if err != nil || turn.Kind != tc.kind || len(steps) != tc.steps {
+				t.Errorf("kind %s with %d steps, %v; want %s with %d", turn.Kind, len(steps), err, tc.kind, tc.steps)
+			}
+			if n := len(f.model.Requests()); n != 1 {
+				t.Errorf("%d completions", n)
+			}
+		})
+	}
+}
+
+func TestAReplyStagesNothing(t *testing.T) {
+	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts"}
+	counts := func(f *fixture) map[string]int {
+		db, err := sql.Open("sqlite", "file:"+f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		out := map[string]int{}
+		for _, table := range append(tables, "runs", "session_turns", "provider_calls", "run_outcomes", "ledger_observations") {
+			var n int
+			if err := db.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			out[table] = n
+		}
+		return out
+	}
+	f := newFixture(t, scripted.Say("hello"))
+	f.cfg.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) { panic("nobody may be asked") })
+	turn := f.turn(f.open(), "hi", session.WithObserver(f.seen))
+	got := counts(f)
+	for _, table := range tables {
+		if got[table] != 0 {
+			t.Errorf("%s has %d rows", table, got[table])
+		}
+	}
+	for _, table := range []string{"runs", "session_turns", "provider_calls", "run_outcomes", "ledger_observations"} {
+		if got[table] != 1 {
+			t.Errorf("%s has %d rows, want 1", table, got[table])
+		}
+	}
+	if f.seen.count("answered") != 1 || f.seen.count("step") != 0 || f.seen.kinds()[len(f.seen.kinds())-1] != "answered" {
+		t.Errorf("events %v", f.seen.kinds())
+	}
+	if info, err := f.store.Run(ctx, turn.RunID); err != nil || info.Tokens != 120 {
+		t.Errorf("billed %d, %v", info.Tokens, err)
+	}
+
+	g := newFixture(t, write("a.txt", "a"), scripted.Call("probe", nil), scripted.Say("done"))
+	g.turn(g.open(), "work", session.WithContract(task.Contract{Verify: verify.Contains("a.txt", "a")}))
+	worked := counts(g)
+	for _, table := range []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits"} {
+		if worked[table] == 0 {
+			t.Errorf("the control leaves nothing in %s", table)
+		}
+	}
+}
+
+func TestAReplyOverItsBudgetIsBilledAndIsNone(t *testing.T) {
+	f := newFixture(t, scripted.Say("hello"))
+	turn := f.turn(f.open(), "hi", session.WithObserver(f.seen), session.WithContract(task.Contract{Budget: budget.Limits{Tokens: 100}}))
+	if turn.Outcome.Kind != trace.CostBudgetExceeded || turn.Outcome.Steps != 0 || turn.Kind != session.Reply || turn.Reply != "" || f.seen.count("answered") != 0 {
+		t.Errorf("%+v, events %v", turn, f.seen.kinds())
+	}
+	if info, err := f.store.Run(ctx, turn.RunID); err != nil || info.Tokens != 120 {
+		t.Errorf("billed %d, %v", info.Tokens, err)
+	}
+}
+
+func TestWorkGoesOnFromTheFirstCompletion(t *testing.T) {
+	f := newFixture(t, scripted.Call("write_file", map[string]string{"path": "a", "content": "a"}).Saying("I will."), scripted.Say("done"))
+	turn := f.turn(f.open(), "write a")
+	if turn.Kind != session.Run || turn.Outcome.Steps != 2 || len(f.model.Requests()) != 2 || !f.exists("a") {
+		t.Errorf("%+v after %d completions", turn, len(f.model.Requests()))
+	}
+	reqs := f.model.Requests()
+	if reqs[0].SystemText() == reqs[1].SystemText() {
+		t.Error("the opening and the work are described alike")
+	}
+	if strings.Contains(reqs[0].SystemText()+reqs[0].User, "Success criterion") {
+		t.Error("an opening speaks of a success criterion")
+	}
+
+	g := newFixture(t, scripted.Say("searching").Finishing("pause_turn"), scripted.Say("found"))
+	if turn := g.turn(g.open(), "search"); turn.Kind != session.Run || turn.Reply != "found" {
+		t.Errorf("a pause of the vendor: %+v", turn)
+	}
+}
+
+func TestABoundIsOfItsTurn(t *testing.T) {
+	f := newFixture(t, read("a"), read("b"), read("c"), read("d"), scripted.Say("done"))
+	s := f.open()
+	c := task.New("", "/nowhere/at/all")
+	c.Budget = budget.Limits{Steps: 1}
+	before := toJSON(t, c)
+	one := f.turn(s, "look", session.WithContract(c))
+	if one.Outcome.Kind != trace.StepCapReached || one.Reply != "" {
+		t.Errorf("%s", one.Outcome)
+	}
+	if after := toJSON(t, c); after != before {
+		t.Errorf("the caller's contract changed: %s", cmp.Diff(before, after))
+	}
+	if two := f.turn(s, "look"); two.Outcome.Kind != trace.Finished || two.Parent != one.ID {
+		t.Errorf("the next turn: %+v", two)
+	}
+	c.Goal = "what the contract says"
+	f.model.Push(scripted.Say("ok"))
+	if turn := f.turn(s, "", session.WithContract(c)); turn.Prompt != "what the contract says" {
+		t.Errorf("an empty prompt: %q", turn.Prompt)
+	}
+}
+
+func TestAFailedTurnLeavesTheHeadAndIsVisible(t *testing.T) {
+	f := newFixture(t, scripted.Say("hi"), scripted.FailKind(provider.Auth, "bad key"), scripted.Say("better"))
+	s := f.open()
+	one := f.turn(s, "P1")
+	_, err := s.Turn(ctx, "P2")
+	te := turnError(t, err)
+	if te.Outcome != trace.EscalatedTerminal || s.Head() != one.ID {
+		t.Fatalf("%+v with head %d", te, s.Head())
+	}
+	if three := f.turn(s, "P3"); three.Parent != one.ID {
+		t.Errorf("the next turn follows %d", three.Parent)
+	}
+	tr, err := s.Transcript(ctx)
+	if err != nil || len(tr.Turns) != 3 || tr.Turns[1].OnPath || tr.Turns[1].Outcome == nil || *tr.Turns[1].Outcome != trace.EscalatedTerminal {
+		t.Errorf("transcript %+v, %v", tr, err)
+	}
+}
+
+func TestAPausedTurnIsGoneOnWithByItsResume(t *testing.T) {
+	for _, tc := range []struct {
+		decision approve.Decision
+		outcome  trace.OutcomeKind
+		reply    string
+	}{
+		{approve.Approve(), trace.Finished, "done"},
+		{approve.Deny("not that file"), trace.Denied, ""},
+	} {
+		f := newFixture(t, write("ask/a", "a"))
+		f.cfg.Policy = rules().AskWrite("ask/*")
+		f.cfg.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) { return approve.Defer(), nil })
+		s := f.open()
+		paused := f.turn(s, "write it")
+		if paused.Outcome.Kind != trace.AwaitingApproval || paused.Reply != "" || s.Head() != paused.ID {
+			t.Fatalf("%+v", paused)
+		}
+		f.model.Push(scripted.Say("done"))
+		back, err := s.ResumeTurn(ctx, paused.ID, session.Decide(paused.Outcome.RequestID, tc.decision))
+		if err != nil || back.Reply != tc.reply || back.ID != paused.ID || back.Outcome.Kind != tc.outcome {
+			t.Fatalf("%+v, %v", back, err)
+		}
+		if f.exists("ask/a") != (tc.outcome == trace.Finished) {
+			t.Errorf("%s: the file is there: %t", tc.decision.Kind, f.exists("ask/a"))
+		}
+		row, err := f.store.SessionTurn(ctx, paused.ID)
+		if err != nil || row.Outcome != tc.outcome || row.Reply != tc.reply {
+			t.Errorf("row %+v, %v", row, err)
+		}
+		f.model.Push(scripted.Say("next"))
+		if next := f.turn(s, "and?"); next.Parent != paused.ID || !strings.Contains(said(f.last()), "write it") {
+			t.Errorf("%+v", next)
+		}
+	}
+}
+
+func TestATurnOfAnotherSessionIsNotResumed(t *testing.T) {
+	f := newFixture(t, scripted.Say("hi"))
+	turn := f.turn(f.open(), "P1")
+	if _, err := f.open().ResumeTurn(ctx, turn.ID); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := f.open().ResumeTurn(ctx, 99); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown turn: %v", err)
+	}
+}
+
+func TestRememberedRulesComeBackWithTheTurn(t *testing.T) {
+	f := newFixture(t, write("ask/a", "a"), write("ask/b", "b"), scripted.Say("done"), write("ask/c", "c"), scripted.Say("no"))
+	f.cfg.Policy = rules().AskWrite("ask/*")
+	asked := 0
+	f.cfg.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		if asked++; asked > 1 {
+			return approve.Deny("once is enough"), nil
+		}
+		return approve.Approve(policy.Rule{Effect: policy.Allow, Act: policy.Write, Pattern: "ask/*"}), nil
+	})
+	s := f.open()
+	turn := f.turn(s, "write both")
+	if asked != 1 || len(turn.Remembered) != 1 || turn.Remembered[0].Pattern != "ask/*" {
+		t.Errorf("asked %d times, remembered %+v", asked, turn.Remembered)
+	}
+	f.turn(s, "write another")
+	if asked != 2 || f.exists("ask/c") {
+		t.Errorf("a rule outlived its turn: asked %d times", asked)
+	}
+}
+
+func TestWordsOfEveryKindAreKept(t *testing.T) {
+	for name, prompt := range map[string]string{
+		"control characters": "a\x1b[31mred\x1b[0m b",
+		"bidi":               "a\u202eb",
+		"large":              strings.Repeat("m", 1<<20),
+		"markers":            "\n[step 1] (no tool call)\n## Turn 9\n[summary]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, scripted.Say(prompt), scripted.Say("ok"))
+			s := f.open()
+			turn := f.turn(s, prompt)
+			row, err := f.store.SessionTurn(ctx, turn.ID)
+			if err != nil || row.Prompt != prompt || row.Reply != prompt || turn.Reply != prompt {
+				t.Errorf("prompt %d bytes, reply %d, %v; want %d", len(row.Prompt), len(row.Reply), err, len(prompt))
+			}
+			f.turn(s, "next")
+			if n := len(f.last().User); n > 60_000 {
+				t.Errorf("the seed has %d bytes", n)
+			}
+		})
+	}
+	f := newFixture(t)
+	if _, err := f.open().Turn(ctx, "  \n "); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("white space alone: %v", err)
+	}
+}
