@@ -27,7 +27,7 @@ const maxPid = 1 << 22
 // cgroup is the group of one command.
 type cgroup struct {
 	dir  string
-	join *os.File // opened before any restriction: Landlock judges the opening
+	join *os.File
 }
 
 // newCgroup makes a group beneath the host's own, or says why it cannot.
@@ -50,8 +50,7 @@ func newCgroup(parent string) (*cgroup, error) {
 	return g, nil
 }
 
-// add moves a process that has not yet run into the group. It is called on a
-// restricted thread and must open nothing.
+// add moves a process that has not yet run into the group.
 func (g *cgroup) add(pid int) error {
 	_, err := unix.Write(int(g.join.Fd()), []byte(strconv.Itoa(pid)))
 	return err

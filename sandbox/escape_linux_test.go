@@ -3,10 +3,14 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // rungs are the confining rungs of this host; each escape is tried under every
@@ -311,5 +315,66 @@ func TestNothingOfACommandWritesAfterItsEnd(t *testing.T) {
 				t.Errorf("a leftover of the command wrote %v; kill scope %s", des, r.Applied.Kill)
 			}
 		})
+	}
+}
+
+// meddleFixture does to another process what needs no more than the same user.
+func meddleFixture(args []string) int {
+	pid, _ := strconv.Atoi(args[0])
+	var old unix.Rlimit
+	for name, err := range map[string]error{
+		"limits":  unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &old),
+		"signal":  unix.Kill(pid, 0),
+		"attach":  unix.PtraceAttach(pid),
+		"process": func() error { _, err := unix.PidfdGetfd(pidfd(pid), 1, 0); return err }(),
+		"memory": func() error {
+			_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{}}, []unix.RemoteIovec{{}}, 0)
+			return err
+		}(),
+	} {
+		if err == nil {
+			fmt.Println(name)
+		}
+	}
+	return 0
+}
+
+func pidfd(pid int) int {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+func TestOtherProcessesOfTheUserAreLeftAlone(t *testing.T) {
+	victim := exec.Command("sleep", "300")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = victim.Process.Kill(); _ = victim.Wait() }()
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "meddle", fmt.Sprint(victim.Process.Pid)}}, forced(Profile{Workspace: realTempDir(t)}, rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Stdout.String()
+			if rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
+				got = strings.ReplaceAll(got, "signal\n", "")
+			}
+			if got != "" || !r.Success() {
+				t.Errorf("could do to another process: %q; %s", got, r.Stderr)
+			}
+		})
+	}
+	// Without a boundary the same user can, or the test above proves nothing.
+	r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "meddle", fmt.Sprint(victim.Process.Pid)}}, Profile{Workspace: t.TempDir(), Mode: FullAccess})
+	if err != nil || !strings.Contains(r.Stdout.String(), "limits\n") || !strings.Contains(r.Stdout.String(), "signal\n") {
+		t.Errorf("without a boundary: %s, %v", r.Text(0), err)
 	}
 }

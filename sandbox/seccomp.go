@@ -45,6 +45,7 @@ type callTable struct {
 	mknod    int32
 	mknodat  int32
 	ptrace   int32
+	prlimit  int32
 	socket   int32
 	sendto   int32
 	sendmsg  int32
@@ -107,6 +108,13 @@ func buildFilter(t callTable, p filterPlan) []filterOp {
 		// instruction, with these two.
 		b.add(bpfJeq, 2, 0, ptraceTraceme)
 		b.add(bpfJeq, 1, 0, ptraceDetach)
+		b.errno(errEPERM)
+		b.add(bpfRet, 0, 0, retAllow)
+	})
+	f.when(t.prlimit, 0, func(b *filter) {
+		// The limits of another process of the same user, the host's for one, can
+		// be set by its id; a processor limit of nothing kills it.
+		b.add(bpfJeq, 1, 0, 0)
 		b.errno(errEPERM)
 		b.add(bpfRet, 0, 0, retAllow)
 	})

@@ -15,6 +15,7 @@ var hostCalls = callTable{
 	mknod:    unix.SYS_MKNOD,
 	mknodat:  unix.SYS_MKNODAT,
 	ptrace:   unix.SYS_PTRACE,
+	prlimit:  unix.SYS_PRLIMIT64,
 	socket:   unix.SYS_SOCKET,
 	sendto:   unix.SYS_SENDTO,
 	sendmsg:  unix.SYS_SENDMSG,

@@ -12,6 +12,7 @@ var hostCalls = callTable{
 	mknod:    -1,
 	mknodat:  unix.SYS_MKNODAT,
 	ptrace:   unix.SYS_PTRACE,
+	prlimit:  unix.SYS_PRLIMIT64,
 	socket:   unix.SYS_SOCKET,
 	sendto:   unix.SYS_SENDTO,
 	sendmsg:  unix.SYS_SENDMSG,

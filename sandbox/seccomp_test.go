@@ -51,7 +51,7 @@ func interpret(t *testing.T, prog []filterOp, arch uint32, nr int32, args ...uin
 // tested on every machine.
 var testCalls = callTable{
 	arch: 7, x32: true, refused: []int32{100, 101}, unknown: []int32{102},
-	clone: 1, clone3: 2, unshare: 3, mknod: 4, mknodat: 5, ptrace: 6, socket: 7, sendto: 8, sendmsg: 9, sendmmsg: 10,
+	clone: 1, clone3: 2, unshare: 3, mknod: 4, mknodat: 5, ptrace: 6, prlimit: 11, socket: 7, sendto: 8, sendmsg: 9, sendmmsg: 10,
 }
 
 func TestFilterAnswers(t *testing.T) {
@@ -89,6 +89,8 @@ func TestFilterAnswers(t *testing.T) {
 		{"let go by the parent", open, 7, 6, []uint64{17}, allow},
 		{"attach", open, 7, 6, []uint64{16}, eperm},
 		{"seize", open, 7, 6, []uint64{0x4206}, eperm},
+		{"its own limits", open, 7, 11, []uint64{0, 7}, allow},
+		{"the limits of another process", open, 7, 11, []uint64{4242, 7}, eperm},
 		{"a pipe by mknod", open, 7, 4, []uint64{0, 0o010644}, allow},
 		{"a character device", open, 7, 4, []uint64{0, 0o020644}, eperm},
 		{"a block device", open, 7, 4, []uint64{0, 0o060644}, eperm},

@@ -110,14 +110,12 @@ func Plan(ctx context.Context, p Profile) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	for _, ch := range candidates(host, p) {
-		a := s.describe(ch, applied)
-		if err := s.refuses(a); err != nil {
-			return Applied{}, err
-		}
-		return a, nil
+	ladder := candidates(host, p)
+	if len(ladder) == 0 {
+		return Applied{}, &Error{Kind: ErrApparatus, Op: "plan", Err: errors.New("no rung is left")}
 	}
-	return Applied{}, &Error{Kind: ErrApparatus, Op: "plan", Err: errors.New("no rung")}
+	a := s.describe(ladder[0], applied)
+	return a, s.refuses(a)
 }
 
 func checkCmd(c Cmd) error {

@@ -14,9 +14,9 @@ import (
 // first instruction: set later, a child that forks at once gets away with some
 // of its own.
 
-// held waits until the child stands before its first instruction, prepares it,
-// and lets it go. It must run on the thread that started the child, and opens
-// nothing: that thread may be restricted.
+// held waits until the child stands before its first instruction, has it
+// prepared, and lets it go. It must run on the thread that started the child;
+// prepare runs on another, because that one may be restricted.
 func held(pid int, prepare func() error) error {
 	var ws unix.WaitStatus
 	for {
@@ -31,7 +31,9 @@ func held(pid int, prepare func() error) error {
 	if !ws.Stopped() {
 		return fmt.Errorf("the child ended before it could be held (status %#x)", uint32(ws))
 	}
-	if err := prepare(); err != nil {
+	prepared := make(chan error, 1)
+	go func() { prepared <- prepare() }()
+	if err := <-prepared; err != nil {
 		return err
 	}
 	if err := unix.PtraceDetach(pid); err != nil {
