@@ -157,6 +157,8 @@ func dsn(path string, opt options, mode string) string {
 			v.Set("immutable", "1")
 		}
 		v.Add("_pragma", "query_only(1)")
+	case "plain":
+		v.Set("mode", "rw")
 	default:
 		v.Set("_txlock", "immediate")
 		if mode == "rw" {

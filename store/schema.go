@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"modernc.org/sqlite"
 )
 
 //go:embed schema.sql
@@ -97,7 +99,38 @@ func inspect(ctx context.Context, path string, opt options, mode string) (f file
 		return f, classify(ctx, "open", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return f, classify(ctx, "open", f.read(ctx, tx))
+	err = f.read(ctx, tx)
+	if !leftInTransaction(err) {
+		return f, classify(ctx, "open", err)
+	}
+	if opt.readOnly {
+		return f, &Error{Kind: KindReadOnly, Op: "open", Err: fmt.Errorf("%s was left in the middle of a transaction: open it once for writing", path)}
+	}
+	_ = tx.Rollback()
+	if err := rollBackLeft(ctx, path, opt); err != nil {
+		return f, classify(ctx, "open", err)
+	}
+	return f, &Error{Kind: KindBusy, Op: "open", Err: fmt.Errorf("%s was rolled back to its last transaction", path)} // and is examined again
+}
+
+// leftInTransaction reports that a writer died while it committed and left a
+// rollback journal that must be played back before anybody can read. It happens
+// to a store that is just being created: later there is a write-ahead log.
+func leftInTransaction(err error) bool {
+	const readonlyRollback = 776 // SQLITE_READONLY_ROLLBACK
+	var se *sqlite.Error
+	return errors.As(err, &se) && se.Code() == readonlyRollback
+}
+
+// rollBackLeft plays the journal back, as whoever opens such a file must. It
+// changes nothing that was committed, whoever the file belongs to.
+func rollBackLeft(ctx context.Context, path string, opt options) error {
+	db, err := sql.Open("sqlite", dsn(path, opt, "plain"))
+	if err != nil {
+		return err
+	}
+	var n int
+	return errors.Join(db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n), db.Close())
 }
 
 func (f *fileFacts) read(ctx context.Context, tx *sql.Tx) (err error) {
