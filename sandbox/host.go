@@ -43,6 +43,7 @@ type Host struct {
 	AppContainer Feature
 
 	looked bool   // Namespaces was tried
+	asRoot bool   // it works without a user namespace
 	cgroup string // the directory in which a command's group is made
 }
 
@@ -133,13 +134,15 @@ var probed = sync.OnceValue(func() Host {
 	return h
 })
 
-// probedNamespaces is whether that rung works, found once.
-var probedNamespaces = sync.OnceValue(func() Feature {
+// probedNamespaces is the host with that rung tried, found once.
+var probedNamespaces = sync.OnceValue(func() Host {
 	h := probed()
-	return probeNamespaces(&h)
+	h.Namespaces = probeNamespaces(&h)
+	return h
 })
 
 func withNamespaces(h Host) Host {
-	h.looked, h.Namespaces = true, probedNamespaces()
+	tried := probedNamespaces()
+	h.looked, h.asRoot, h.Namespaces = true, tried.asRoot, tried.Namespaces
 	return h
 }

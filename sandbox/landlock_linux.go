@@ -9,6 +9,8 @@ import (
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
+
+	"github.com/initorigin/io-harness-go/sandbox/internal/shim"
 )
 
 // newRuleset builds p in the kernel. The library is told exactly what to
@@ -98,18 +100,11 @@ func noNewPrivs() error {
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// keptByRoot are the capabilities that a command of root keeps: what builds use
-// on files and accounts of their own, and nothing that reaches the system.
-var keptByRoot = map[uintptr]bool{
-	unix.CAP_CHOWN: true, unix.CAP_DAC_OVERRIDE: true, unix.CAP_FOWNER: true, unix.CAP_FSETID: true,
-	unix.CAP_KILL: true, unix.CAP_SETGID: true, unix.CAP_SETUID: true,
-}
-
 // lastCap is above every capability that a kernel may know.
 const lastCap = 63
 
 // dropCapabilities bounds what the calling thread can hand to a child. Root
-// keeps the few of keptByRoot; every other user keeps none.
+// keeps the few of shim.KeptByRoot; every other user keeps none.
 func dropCapabilities() error {
 	root := unix.Geteuid() == 0
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -124,7 +119,7 @@ func dropCapabilities() error {
 		return nil // nothing to lose, and no_new_privs keeps it so
 	}
 	for c := uintptr(0); c <= lastCap; c++ {
-		if root && keptByRoot[c] {
+		if root && shim.KeptByRoot(c) {
 			continue
 		}
 		in, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)

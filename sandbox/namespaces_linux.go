@@ -96,6 +96,7 @@ func (s *spec) order() (*shim.Order, int, error) {
 		Mask:      s.denied,
 		Protect:   s.protected(),
 		Shm:       s.profile.Mode != ReadOnly,
+		AsRoot:    s.host.asRoot,
 		OwnNet:    !s.profile.Egress.Open,
 		OpenFiles: s.profile.Limits.OpenFiles,
 		Path:      s.path,
@@ -161,25 +162,28 @@ func (h *helper) start(s *spec, o *shim.Order, ruleset int) error {
 		defer f.Close()
 		files = append(files, f)
 	}
-	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
-	if o.OwnNet {
-		flags |= unix.CLONE_NEWNET
+	sys := &syscall.SysProcAttr{
+		Setsid:     true,
+		Pdeathsig:  syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 	}
-	uid, gid := os.Geteuid(), os.Getegid()
+	if o.OwnNet {
+		sys.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if !o.AsRoot {
+		uid, gid := os.Geteuid(), os.Getegid()
+		sys.Cloneflags |= unix.CLONE_NEWUSER
+		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		// An ordinary user loses the rights in its new namespace at the start of a
+		// program, unless they are ambient.
+		sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+	}
 	h.proc, err = os.StartProcess("/proc/self/exe", []string{shim.Arg0}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{shim.Env + "=" + o.Token},
 		Files: onlyThese(files),
-		Sys: &syscall.SysProcAttr{
-			Setsid:      true,
-			Pdeathsig:   syscall.SIGKILL,
-			Cloneflags:  flags,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
-			// An ordinary user loses the rights in its new namespace at the start
-			// of a program, unless they are ambient.
-			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
-		},
+		Sys:   sys,
 	})
 	if err != nil {
 		_ = h.sock.Close()
@@ -409,7 +413,19 @@ func (h *helper) release() {
 	h.tree.release()
 }
 
-func probeNamespaces(h *Host) Feature { return works(tryNamespaces(h)) }
+// probeNamespaces looks how the rung can be had. Root does without a user
+// namespace where it may: inside one it would lose its rights on files that
+// belong to others, such as a workspace that was mounted into a container.
+func probeNamespaces(h *Host) Feature {
+	if os.Geteuid() == 0 {
+		h.asRoot = true
+		if tryNamespaces(h) == nil {
+			return Feature{Works: true}
+		}
+		h.asRoot = false
+	}
+	return works(tryNamespaces(h))
+}
 
 // tryNamespaces lets the helper build a boundary for nothing and look whether a
 // write is refused in it.

@@ -192,8 +192,7 @@ func (s *spec) widen() bool {
 	if s.host.looked || s.host.OS != "linux" || p.Shim == ShimOff || p.only != "" {
 		return false
 	}
-	s.host.looked = true
-	s.host.Namespaces = probedNamespaces()
+	s.host = withNamespaces(s.host)
 	return s.host.Namespaces.Works
 }
 

@@ -138,3 +138,82 @@ func TestMountsHideAndProtectWhileTheCommandRuns(t *testing.T) {
 	}
 	t.Skip("no rung on this host works with mounts")
 }
+
+// As root in a container the workspace often belongs to somebody else.
+func TestRootWritesAWorkspaceThatBelongsToAnother(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may write what belongs to another")
+	}
+	for _, rung := range rungs(t, Profile{}) {
+		t.Run(string(rung), func(t *testing.T) {
+			h := fakeHost(t, func(*Host) {})
+			if rung == RungNamespaces && !h.asRoot {
+				t.Skip("this root may make namespaces only together with a user namespace")
+			}
+			a := newArena(t)
+			if err := os.Chown(a.ws, 1000, 1000); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(a.ws, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(t.Context(), a.script(`echo x > f && chown 1001 f && echo ok; echo x > "$OUT/new"`), forced(Profile{Workspace: a.ws}, rung))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Stdout.String() != "ok\n" || strings.Contains(a.outside(t), "new") {
+				t.Errorf("%s; outside: %s", r.Text(0), a.outside(t))
+			}
+		})
+	}
+}
+
+// Root too can be confined with a user namespace, where it may not do without.
+func TestRootInAUserNamespaceOfItsOwn(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("an ordinary user has no other way")
+	}
+	h := fakeHost(t, func(h *Host) { h.asRoot = false })
+	if err := tryNamespaces(&h); err != nil {
+		t.Skipf("no user namespaces here: %v", err)
+	}
+	a := newArena(t)
+	before := a.outside(t)
+	r, err := runOn(t, h, a.script(`echo x > f && cat f; echo x > "$OUT/new"; mount -o remount,bind,rw /; rm -f "$OUT/victim"; grep CapEff /proc/self/status`), forced(Profile{Workspace: a.ws}, RungNamespaces))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Stdout.String(); got != "x\nCapEff:\t0000000000000000\n" || a.outside(t) != before {
+		t.Errorf("got %q; %s; outside: %s", got, r.Stderr, a.outside(t))
+	}
+}
+
+// submountFixture runs a command in a workspace in which something is mounted.
+func submountFixture(args []string) int {
+	r, err := Run(ctxOfFixture(), Cmd{Argv: []string{"sh", "-c", "echo x > ro/f; echo x > rw/f && echo rw; echo x > f && echo top"}}, forced(Profile{Workspace: args[0]}, RungNamespaces))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Print(r.Stdout)
+	return 0
+}
+
+func TestWhatIsMountedReadOnlyInAWorkspaceStaysSo(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount something for this")
+	}
+	if h := fakeHost(t, func(*Host) {}); !h.Namespaces.Works {
+		t.Skipf("no namespaces rung: %s", h.Namespaces.Why)
+	}
+	ws := realTempDir(t)
+	out, err := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
+		`cd "$1" && mkdir ro rw && mount -t tmpfs none ro && mount -t tmpfs none rw && echo old > ro/f && mount -o remount,ro ro && "$2" submount "$1" && cat ro/f`,
+		"sh", ws, self(t)).CombinedOutput()
+	if err != nil {
+		t.Skipf("cannot mount here: %v %s", err, out)
+	}
+	if string(out) != "rw\ntop\nold\n" {
+		t.Errorf("got %q", out)
+	}
+}

@@ -3,6 +3,8 @@ package shim
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,10 +42,59 @@ func setReadOnly(path string, on, deep bool) error {
 	return unix.MountSetattr(unix.AT_FDCWD, path, flags, &attr)
 }
 
-// reopen makes the granted directories writable again. What an administrator
-// has mounted read-only inside of one is locked and stays so; then only the
-// directory itself is opened.
-func reopen(o *Order) error {
+// readOnlyMounts are the mounts at or beneath the directories that are
+// read-only already. They were made so by somebody else, and stay so.
+func readOnlyMounts(dirs []string) ([]string, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, unix.EIO
+	}
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || !hasOption(f[5], "ro") {
+			continue
+		}
+		point := unescape(f[4])
+		for _, d := range dirs {
+			if point == d || strings.HasPrefix(point, strings.TrimSuffix(d, "/")+"/") {
+				out = append(out, point)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+func hasOption(list, want string) bool {
+	for o := range strings.SplitSeq(list, ",") {
+		if o == want {
+			return true
+		}
+	}
+	return false
+}
+
+// unescape undoes the kernel's octal escapes of white space in a path.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// reopen makes the granted directories writable again, with what is mounted
+// beneath them, except the mounts of locked. In a user namespace the kernel
+// refuses to open those, and then only the directory itself is opened.
+func reopen(o *Order, locked []string) error {
 	dirs := o.Writable
 	if o.Shm {
 		dirs = append(dirs[:len(dirs):len(dirs)], "/dev/shm")
@@ -52,11 +103,25 @@ func reopen(o *Order) error {
 		if setReadOnly(d, false, true) == nil {
 			continue
 		}
-		if err := setReadOnly(d, false, false); err != nil {
+		if err := setReadOnly(d, false, false); err != nil && !contains(locked, d) {
+			return err
+		}
+	}
+	for _, d := range locked {
+		if err := setReadOnly(d, true, false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
 }
 
 // hide covers each path with something empty that nobody may open. The covers

@@ -37,6 +37,7 @@ type Order struct {
 	Mask     []string // paths that must not be read
 	Protect  []string // paths inside the writable ones that stay read-only
 	Shm      bool     // a writable /dev/shm of its own
+	AsRoot   bool     // there is no user namespace: the command keeps what KeptByRoot says
 	OwnNet   bool     // the network namespace is new: bring its loopback up
 	Listen   uint16   // listen there on this port and send the socket; 0: do not
 
@@ -66,6 +67,7 @@ func (o *Order) Encode() []byte {
 	e.list(o.Mask)
 	e.list(o.Protect)
 	e.flag(o.Shm)
+	e.flag(o.AsRoot)
 	e.flag(o.OwnNet)
 	e.number(uint64(o.Listen))
 	e.flag(o.Ruleset)
@@ -92,6 +94,7 @@ func Decode(b []byte) (*Order, error) {
 		Mask:     d.list(),
 		Protect:  d.list(),
 		Shm:      d.flag(),
+		AsRoot:   d.flag(),
 		OwnNet:   d.flag(),
 		Listen:   uint16(d.number()),
 	}

@@ -13,7 +13,7 @@ func TestOrdersSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &Order{
 			Token: text.Draw(t, "token"), Writable: list.Draw(t, "writable"), Temp: text.Draw(t, "temp"), Mask: list.Draw(t, "mask"),
-			Protect: list.Draw(t, "protect"), Shm: rapid.Bool().Draw(t, "shm"), OwnNet: rapid.Bool().Draw(t, "net"),
+			Protect: list.Draw(t, "protect"), Shm: rapid.Bool().Draw(t, "shm"), AsRoot: rapid.Bool().Draw(t, "root"), OwnNet: rapid.Bool().Draw(t, "net"),
 			Listen: rapid.Uint16().Draw(t, "listen"), Ruleset: rapid.Bool().Draw(t, "ruleset"), RulesetFlags: rapid.Uint32().Draw(t, "flags"),
 			ShmRights: rapid.Uint64().Draw(t, "rights"),
 			Filter:    rapid.SliceOf(rapid.Byte()).Draw(t, "filter"), CPUSeconds: rapid.Uint64().Draw(t, "cpu"), OpenFiles: rapid.Uint64().Draw(t, "files"),

@@ -77,25 +77,27 @@ type step struct {
 
 func run(o *Order) int {
 	listener := -1
+	var locked []string
 	steps := []step{
 		{"close the way for descriptors", func() error {
 			return unix.CloseRange(FDSocket, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC)
 		}},
 		{"keep the mounts to itself", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
+		{"look at the mounts", func() (err error) { locked, err = readOnlyMounts(o.Writable); return err }},
 		{"bind the writable directories", func() error { return bindAll(o.Writable) }},
 		{"mount /proc", func() error {
 			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		}},
 		{"mount /dev/shm", func() error { return mountShm(o.Shm) }},
 		{"make everything read-only", func() error { return setReadOnly("/", true, true) }},
-		{"make the writable directories writable", func() error { return reopen(o) }},
+		{"make the writable directories writable", func() error { return reopen(o, locked) }},
 		{"hide what must not be read", func() error { return hide(o) }},
 		{"protect paths in the workspace", func() error { return protect(o.Protect) }},
 		{"bring the loopback up", func() error { return loopback(o.OwnNet) }},
 		{"listen for the proxy", func() (err error) { listener, err = listen(o.Listen); return err }},
 		{"limit processor time", func() error { return limit(unix.RLIMIT_CPU, o.CPUSeconds) }},
 		{"limit open files", func() error { return limit(unix.RLIMIT_NOFILE, o.OpenFiles) }},
-		{"drop capabilities", dropAll},
+		{"drop capabilities", func() error { return drop(o.AsRoot) }},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"restrict files", func() error { return restrict(o) }},
 		{"restrict system calls", func() error { return loadFilter(o.Filter) }},
@@ -260,9 +262,25 @@ func limit(resource int, value uint64) error {
 // lastCap is above every capability that a kernel may know.
 const lastCap = 63
 
-// dropAll leaves the command no capability at all, in whatever user it runs as.
-func dropAll() error {
+// KeptByRoot reports whether a command of root keeps a capability: those that
+// builds use on files and accounts of their own, and none that reaches the
+// system.
+func KeptByRoot(c uintptr) bool {
+	switch c {
+	case unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID,
+		unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID:
+		return true
+	}
+	return false
+}
+
+// drop leaves the command no capability, in whatever user it runs as, or as the
+// real root those of KeptByRoot.
+func drop(asRoot bool) error {
 	for c := uintptr(0); c <= lastCap; c++ {
+		if asRoot && KeptByRoot(c) {
+			continue
+		}
 		in, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
 		if err != nil {
 			break // the kernel knows no higher one
@@ -277,6 +295,24 @@ func dropAll() error {
 		return err
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return unix.Capset(&hdr, &none[0])
+	var sets [2]unix.CapUserData
+	if asRoot {
+		// At the start of the command the kernel makes its set from the bounding
+		// one; this process keeps no more meanwhile.
+		if err := unix.Capget(&hdr, &sets[0]); err != nil {
+			return err
+		}
+		var kept [2]uint32
+		for c := uintptr(0); c <= lastCap; c++ {
+			if KeptByRoot(c) {
+				kept[c/32] |= 1 << (c % 32)
+			}
+		}
+		for i := range sets {
+			sets[i].Permitted &= kept[i]
+			sets[i].Effective = sets[i].Permitted
+			sets[i].Inheritable = 0
+		}
+	}
+	return unix.Capset(&hdr, &sets[0])
 }
