@@ -66,7 +66,10 @@ type Contract struct {
 	// Sandbox is the boundary around every command. The zero value lets
 	// commands write in Root, a private temporary directory and the caches of
 	// the project's toolchain, scrubs the environment and denies the network.
-	// Workspace, Temp and the toolchain's caches are filled in by the run.
+	// Workspace, Temp and the toolchain's caches are filled in by the run. What
+	// commands may reach follows from the policy: the hosts that its rules name,
+	// through a proxy of the run; Egress.Open counts for the commands of the gate
+	// alone.
 	Sandbox sandbox.Profile
 	// ExecTimeout bounds one command. Zero means the constant ExecTimeout.
 	ExecTimeout time.Duration
@@ -89,6 +92,8 @@ type Contract struct {
 	// Compaction is when the older part of what the model is shown becomes one
 	// paragraph, written by the model itself.
 	Compaction Compaction
+	// Memory bounds what the agent keeps for later runs.
+	Memory Memory
 	// Images ride every request of the run. A provider that takes none refuses
 	// the contract before anything is billed.
 	Images []provider.Media
@@ -225,6 +230,17 @@ type Compaction struct {
 
 // NoCompaction is the Compaction.Share that never folds.
 const NoCompaction = 1.0
+
+// Memory bounds the notes that an agent keeps for later runs, for each workspace
+// and for the notes that hold everywhere. A zero field means the store's constant
+// of the same name; a bound of math.MaxInt64 evicts nothing. What is there already
+// is never shortened: the next note that is kept evicts what no longer fits, the
+// least recalled first.
+type Memory struct {
+	MaxEntries    int64 // store.MemoryMaxEntries
+	MaxChars      int64 // store.MemoryMaxChars, over all values of a workspace
+	MaxEntryChars int64 // store.MemoryMaxEntryChars; a longer value is cut, visibly
+}
 
 // New returns a contract for goal in the directory root, with every default.
 func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }

@@ -30,6 +30,7 @@ type stored struct {
 	Context          Context              `json:"context,omitzero"`
 	Compaction       Compaction           `json:"compaction,omitzero"`
 	Images           []provider.Media     `json:"images,omitempty"`
+	Memory           Memory               `json:"memory,omitzero"`
 	Effort           provider.Effort      `json:"effort,omitempty"`
 	Model            string               `json:"model,omitempty"`
 	Routing          Routing              `json:"routing,omitzero"`
@@ -46,7 +47,7 @@ func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
 		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout,
 		Toolchain: c.Toolchain, Identity: c.Identity, Prompt: c.Prompt,
-		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Effort: c.Effort, Model: c.Model,
+		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Memory: c.Memory, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
 	}
@@ -77,7 +78,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
 		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout,
 		Toolchain: s.Toolchain, Identity: s.Identity, Prompt: s.Prompt,
-		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Effort: s.Effort, Model: s.Model,
+		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Memory: s.Memory, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,
 	}

@@ -68,6 +68,7 @@ func (c Contract) ValidateDefaults() error {
 		{"ExecTimeout", int64(c.ExecTimeout)}, {"LeaseTTL", int64(c.LeaseTTL)},
 		{"MaxReadChars", int64(c.MaxReadChars)}, {"MaxParallelReads", int64(c.MaxParallelReads)},
 		{"Context.MaxTokens", int64(c.Context.MaxTokens)}, {"Compaction.Keep", int64(c.Compaction.Keep)},
+		{"Memory.MaxEntries", c.Memory.MaxEntries}, {"Memory.MaxChars", c.Memory.MaxChars}, {"Memory.MaxEntryChars", c.Memory.MaxEntryChars},
 	} {
 		if f.value < 0 {
 			errs = append(errs, bad(f.name, "is negative: zero means the default"))

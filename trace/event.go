@@ -174,6 +174,15 @@ type (
 	TodoWrote struct {
 		Items []ListedTodo `json:"items"`
 	}
+	// MemoryWrote tells that a note was kept for later runs. What it says is not
+	// told.
+	MemoryWrote struct {
+		Key string `json:"key"`
+	}
+	// MemoryForgot tells that a note was taken back.
+	MemoryForgot struct {
+		Key string `json:"key"`
+	}
 	// Sandboxed tells of a contained command: exec, cap_hit or gate_phase_failed.
 	Sandboxed struct {
 		Action  string `json:"kind"`
@@ -310,6 +319,8 @@ func (QuestionAnswered) Kind() string  { return "question_answered" }
 func (PlanProposed) Kind() string      { return "plan_proposed" }
 func (PlanDecided) Kind() string       { return "plan_decided" }
 func (TodoWrote) Kind() string         { return "todo_wrote" }
+func (MemoryWrote) Kind() string       { return "memory_wrote" }
+func (MemoryForgot) Kind() string      { return "memory_forgot" }
 func (Sandboxed) Kind() string         { return "sandbox" }
 func (Dialed) Kind() string            { return "dialed" }
 func (HandleStarted) Kind() string     { return "handle_started" }
@@ -333,7 +344,7 @@ func (u UnknownFact) Kind() string     { return u.Name }
 var facts = []Fact{
 	Started{}, PromptComposed{}, Contained{}, Token{}, Reasoning{}, Retry{}, FellBackTo{}, Routed{}, ServerToolUsed{},
 	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
-	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, Sandboxed{},
+	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, MemoryWrote{}, MemoryForgot{}, Sandboxed{},
 	Dialed{}, HandleStarted{}, HandlePolled{}, HandleKilled{}, HandleExited{}, HandleOrphaned{},
 	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, RunRewound{}, StepReverted{}, Aborted{}, Ended{},
 }

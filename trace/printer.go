@@ -131,6 +131,10 @@ func (p *printer) Observe(ev Event) Flow {
 		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("cached through step %d: %d bytes", f.ThroughStep, f.PrefixBytes)))
 	case Speculated:
 		p.line(ev, "  %s", p.paint(dim, fmt.Sprintf("%d of %d early reads used", f.Used, f.Started)))
+	case MemoryWrote:
+		p.line(ev, "    %s", p.paint(dim, "keeps a note: "+shown(f.Key)))
+	case MemoryForgot:
+		p.line(ev, "    %s", p.paint(dim, "forgets a note: "+shown(f.Key)))
 	case ToolCalled:
 		if f.Target == f.Name {
 			p.line(ev, "  %s %s", p.paint(cyan, "→"), shown(f.Name))

@@ -13,6 +13,7 @@ import (
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/memory"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
@@ -92,6 +93,8 @@ type drive struct {
 	spent         int64
 	entryCap      int
 	foldNow       bool
+	about         memory.Words // what the run has named so far
+	words         memory.Cache
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media

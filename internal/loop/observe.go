@@ -35,6 +35,10 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if err := d.routed(ctx, st.n); err != nil {
 		return nil, nil, err
 	}
+	var err error
+	if st.recalled, err = d.recall(ctx); err != nil {
+		return nil, nil, err
+	}
 	forced := d.foldNow
 	d.foldNow = false
 	if _, err := d.fold(ctx, st, forced); err != nil {
@@ -56,8 +60,12 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 	}
 	a := prompt.Assemble(prompt.Input{
 		Ledger: d.ledger.Live(), Turns: d.turns, Folded: d.ledger.FoldedStep(), Tokens: st.room,
-		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(),
+		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(), Notes: st.recalled.notes,
 	})
+	st.recalled.own, st.recalled.shared = a.RecalledOwn, a.RecalledShared
+	if detail := a.RecallDetail(); detail != "" {
+		d.rec.context(st.n, "memory_recall", detail)
+	}
 	d.rec.assembled(st.n, a)
 	opening := d.opening(st.n)
 	r := prompt.Render(d.frame(opening), a)

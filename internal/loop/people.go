@@ -31,7 +31,7 @@ func (t *runTool) Call(context.Context, tool.Call) (tool.Result, error) {
 
 // runTools are the tools that every run offers beside those of package builtin.
 func (d *drive) runTools() []tool.Tool {
-	return []tool.Tool{d.askQuestionTool(), d.askQuestionsTool(), d.todoTool()}
+	return []tool.Tool{d.askQuestionTool(), d.askQuestionsTool(), d.todoTool(), d.rememberTool(), d.forgetTool()}
 }
 
 // libraryTools are all tools of the library in the order of its catalogue.

@@ -165,6 +165,7 @@ func (d *drive) ask1(ctx context.Context, req *provider.Request, sink provider.S
 func (d *drive) take(st *step, resp *provider.Response) {
 	resp.Text = clean(resp.Text)
 	st.response = resp
+	d.drew(st)
 	d.media = nil
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
 	st.tokens, d.owed = st.tokens+d.owed, 0

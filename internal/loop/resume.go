@@ -9,6 +9,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/memory"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/store"
@@ -269,6 +270,10 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	}
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
+	d.about = memory.WordsOf(d.contract.Goal)
+	for _, subject := range prompt.Subjects(stored) {
+		d.about.Add(subject)
+	}
 	d.classes = d.lease.TurnID != 0
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.

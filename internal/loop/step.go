@@ -34,6 +34,7 @@ type step struct {
 
 	progress   progress
 	speculated trace.Speculated
+	recalled   recalled
 
 	pause     *trace.Outcome // the step stops here and waits for a person
 	pausedBy  *call          // the call that waits; its result comes with the decision
