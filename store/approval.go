@@ -71,9 +71,13 @@ var (
 	readApproval  = statement{"read approval", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE id = ?`}
 	openApprovals = statement{"open approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? AND resolved IS NULL ORDER BY id`}
 	allApprovals  = statement{"all approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? ORDER BY id`}
-	// dueApprovals are approved and not yet carried out, in the whole tree of one run.
+	// dueApprovals are approved, belong to a step that committed, and are not yet
+	// carried out.
 	dueApprovals = statement{"due approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals
-		WHERE run_id = ? AND resolved = 'approve' AND performed_at IS NULL ORDER BY id`}
+		WHERE run_id = ? AND step <= ? AND resolved = 'approve' AND performed_at IS NULL ORDER BY id`}
+	// decidedAfter were decided for a step that never committed.
+	decidedAfter = statement{"decided after", `SELECT ` + approvalColumns + ` FROM pending_approvals
+		WHERE run_id = ? AND step > ? AND resolved IS NOT NULL AND performed_at IS NULL ORDER BY id`}
 )
 
 // PutPending makes an approval durable before anybody is asked, so that another

@@ -86,6 +86,27 @@ func TestADecisionOnAnApprovalAtAResume(t *testing.T) {
 	}
 }
 
+func TestAnApprovalOfAStepThatNeverCommittedIsNotPerformedBesideItsReplay(t *testing.T) {
+	ctx := context.Background()
+	for _, verdict := range []ApprovalVerdict{Approve, Deny} {
+		s := newFile(t)
+		d := start(t, s, RunStart{})
+		commit(t, s, d, aStep(1))
+		id, err := s.PutPending(ctx, d, PendingApproval{Step: 2, Tool: "write_file", Act: "write", Target: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if won, err := s.ResolvePending(ctx, ApprovalDecision{ID: id, Verdict: verdict, By: "approver"}); err != nil || !won {
+			t.Fatal(won, err)
+		}
+		release(t, d) // killed between the yes and the call
+		_, res := enter(t, s, d.RunID, EnterOptions{})
+		if len(res.Approved) != 0 || len(res.Decided) != 1 || res.Decided[0].ID != id || res.Decided[0].Verdict != verdict {
+			t.Errorf("%s: to perform %+v, decided %+v", verdict, res.Approved, res.Decided)
+		}
+	}
+}
+
 func TestAnApprovedActCanBePerformedByAStep(t *testing.T) {
 	s := newFile(t)
 	d := start(t, s, RunStart{})
@@ -211,6 +232,9 @@ func TestAnswersAndVerdictsReachTheModelOnce(t *testing.T) {
 			d3, res := enter(t, s, d.RunID, EnterOptions{})
 			told := trace.Observation{Step: 1, Kind: trace.ObsMessage, CallID: "c9", Text: "you asked which; the answer: port 7171"}
 			del := Delivery{Question: res.Answers[0].ID, Observation: told}
+			for _, bad := range []Delivery{{Observation: told}, {Question: del.Question, Plan: 1, Observation: told}} {
+				wantKind(t, func() error { return s.Deliver(ctx, d3, del, bad) }, KindInvalid)
+			}
 			for range 2 {
 				if err := s.Deliver(ctx, d3, del); err != nil {
 					t.Fatal(err)

@@ -63,8 +63,14 @@ type Resumed struct {
 	// Writes are the changes of files that were made or about to be made, of the
 	// same steps.
 	Writes []WriteIntent
-	// Approved are decided and not yet performed.
+	// Approved are approved and not yet performed, of committed steps: nothing
+	// else will carry them out.
 	Approved []PendingApproval
+	// Decided belong to steps that never committed, because the process died
+	// between the decision and the commit. A replay may take the decision from
+	// here when it comes to the same call; performing the act before the replay
+	// would let it happen twice.
+	Decided []PendingApproval
 	// Answers and Verdicts are decided and were never shown to the model.
 	Answers  []PendingQuestion
 	Verdicts []PendingPlan

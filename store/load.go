@@ -96,7 +96,10 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 		if res.Summaries, err = list(q, readSummaries, []any{run}, scanSummary); err != nil {
 			return err
 		}
-		if res.Approved, err = list(q, dueApprovals, []any{run}, scanApproval); err != nil {
+		if res.Approved, err = list(q, dueApprovals, []any{run, res.LastStep}, scanApproval); err != nil {
+			return err
+		}
+		if res.Decided, err = list(q, decidedAfter, []any{run, res.LastStep}, scanApproval); err != nil {
 			return err
 		}
 		done := res.LastStep

@@ -267,6 +267,11 @@ type Delivery struct {
 // them delivered, in one transaction. What was delivered before is left out, so
 // that a repeated call tells the model nothing twice.
 func (s *Store) Deliver(ctx context.Context, d *Drive, ds ...Delivery) error {
+	for i, one := range ds {
+		if (one.Question == 0) == (one.Plan == 0) {
+			return invalid("deliver", "delivery %d names question %d and plan %d, and must name one of them", i, one.Question, one.Plan)
+		}
+	}
 	return d.writeAhead(ctx, "deliver", func(t *txn) error {
 		for _, one := range ds {
 			var seq int64
