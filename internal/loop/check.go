@@ -135,7 +135,7 @@ func (d *drive) gateEnv(n int) verify.Env {
 			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
 		},
 		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
-			return d.runCommand(ctx, n, cmd, d.commandProfile())
+			return d.runCommand(ctx, n, cmd, d.gateProfile())
 		},
 		Changes: d.changes,
 		ReportUsage: func(u provider.Usage) {

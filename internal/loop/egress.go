@@ -68,6 +68,16 @@ func (d *drive) openEgress(ctx context.Context) error {
 	return errors.Join(p.Close(), d.withoutProxy(fmt.Errorf("%s reaches no proxy", applied.Rung)))
 }
 
+// gateProfile is the boundary of a gate's commands: that of the run's, and the
+// open network where the caller's own words give the gate one.
+func (d *drive) gateProfile() sandbox.Profile {
+	p := d.commandProfile()
+	if d.contract.Sandbox.Egress.Open {
+		p.Egress = sandbox.Egress{Open: true}
+	}
+	return p
+}
+
 // withoutProxy goes on with a switch in the place of a proxy, unless the caller
 // demanded a boundary. The switch stays off: what cannot be asked about is not
 // let through.

@@ -1,0 +1,321 @@
+//go:build unix
+
+package loop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+const (
+	clientEnv = "EGRESS_TEST_URL"
+	pastEnv   = "EGRESS_TEST_PAST_THE_PROXY"
+)
+
+// TestClientOfEgress is not a test: it is the command of the tests below, an HTTP
+// client that uses the proxy it is given, or not.
+func TestClientOfEgress(t *testing.T) {
+	target := os.Getenv(clientEnv)
+	if target == "" {
+		t.Skip("only as a command of another test")
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	if os.Getenv(pastEnv) == "" {
+		u, err := url.Parse(os.Getenv("HTTP_PROXY"))
+		if err != nil || u.Host == "" {
+			t.Fatalf("there is no proxy: %q", os.Getenv("HTTP_PROXY"))
+		}
+		tr.Proxy = http.ProxyURL(u)
+		fmt.Println("proxy", u.Host)
+	}
+	c := http.Client{Transport: tr, Timeout: 10 * time.Second}
+	resp, err := c.Get(target)
+	if err != nil {
+		t.Fatalf("not reached: %v", err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println("answer", resp.StatusCode, strings.TrimSpace(string(body)))
+}
+
+// client is a command that asks for a URL.
+func client(target string, past bool) scripted.Turn {
+	argv := []string{"env", clientEnv + "=" + target}
+	if past {
+		argv = append(argv, pastEnv+"=1")
+	}
+	return command(append(argv, os.Args[0], "-test.run=^TestClientOfEgress$", "-test.v")...)
+}
+
+// site is a server on the loopback that counts who reached it.
+type site struct {
+	*httptest.Server
+	hits atomic.Int32
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.hits.Add(1)
+		fmt.Fprint(w, "hello")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) host() string { return s.Listener.Addr().String() }
+
+// networked is a fixture whose policy names the hosts, on a network that is
+// denied otherwise. The proxy refuses the loopback unless its host says so.
+func networked(t *testing.T, hosts ...string) *fixture {
+	t.Helper()
+	t.Setenv(allowLocalEnv, "1")
+	f := newFixture(t)
+	f.host.Policy = open.Layer("net").AllowExec("env *").AllowNet(hosts...)
+	return f
+}
+
+func (f *fixture) dials(id trace.RunID) []string {
+	f.t.Helper()
+	var out []string
+	for e, err := range f.store.SandboxEvents(context.Background(), id) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if e.Kind == "dial" {
+			out = append(out, fmt.Sprintf("%d %s", e.Step, e.Detail))
+		}
+	}
+	return out
+}
+
+// netRows are the rows of the policy about the network.
+func (f *fixture) netRows(id trace.RunID) []string {
+	f.t.Helper()
+	rows, err := store.Collect(f.store.PolicyEvents(context.Background(), id))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var out []string
+	for _, r := range rows {
+		if r.Act == string(policy.Net) {
+			out = append(out, fmt.Sprintf("%d %s %s by %q in %q: %s", r.Step, r.Kind, r.Target, r.Rule, r.Layer, r.Decision))
+		}
+	}
+	return out
+}
+
+func TestCommandsReachTheNamedHostsAndNoOthers(t *testing.T) {
+	named, other := newSite(t), newSite(t)
+	f := networked(t, named.host())
+	m := f.script(client(named.URL, false), client(other.URL, false), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	results := resultsOf(m)
+	contains(t, "the results", results, "answer 200 hello", "answer 403 the harness refused "+other.host())
+	if named.hits.Load() != 1 || other.hits.Load() != 0 {
+		t.Errorf("%d and %d requests came, want 1 and 0", named.hits.Load(), other.hits.Load())
+	}
+	same(t, "rows", f.netRows(res.RunID), []string{
+		fmt.Sprintf(`1 decision %s by %q in "net": allow`, named.host(), named.host()),
+		fmt.Sprintf(`2 refusal %s by "" in "": deny`, other.host()),
+	})
+	same(t, "dials", f.dials(res.RunID), []string{"1 " + named.host(), "2 " + other.host()})
+	var told []trace.Dialed
+	for _, ev := range f.seen.all {
+		if d, ok := ev.Fact.(trace.Dialed); ok {
+			told = append(told, d)
+		}
+	}
+	if len(told) != 2 || !told[0].Allowed || told[1].Allowed || told[0].Host != "127.0.0.1" {
+		t.Errorf("told of %+v", told)
+	}
+	_, rest, _ := strings.Cut(results, "proxy ")
+	port, _, _ := strings.Cut(rest, "\n")
+	if c, err := net.DialTimeout("tcp", strings.TrimSpace(port), time.Second); err == nil {
+		c.Close()
+		t.Errorf("the proxy at %s outlives the run", port)
+	}
+}
+
+func TestTheModelIsToldHowFarTheNetworkIsHeld(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		pol  policy.Policy
+		want map[sandbox.EgressScope]string
+	}{
+		{"hosts are named", open.Layer("net").AllowNet("docs.example"), map[sandbox.EgressScope]string{
+			sandbox.EgressExact: "permitted hosts through the run's proxy", sandbox.EgressPort: "only through the run's proxy", sandbox.EgressAdvisory: "advisory",
+		}},
+		{"no rule", open, map[sandbox.EgressScope]string{sandbox.EgressNone: "no network", sandbox.EgressOpen: "the network is open"}},
+	} {
+		f := newFixture(t)
+		f.host.Policy = tc.pol
+		m := f.script(scripted.Say("done"))
+		f.must(trace.Finished)
+		system := strings.Join(m.Requests()[0].System, "\n")
+		ok := false
+		for _, words := range tc.want {
+			ok = ok || strings.Contains(system, words)
+		}
+		if !ok {
+			t.Errorf("%s: the system block says none of %v:\n%s", tc.name, tc.want, system)
+		}
+	}
+}
+
+func TestACommandThatIgnoresTheProxyReachesNothing(t *testing.T) {
+	named, other := newSite(t), newSite(t)
+	f := networked(t, named.host())
+	host, err := sandbox.Probe(t.Context())
+	if err != nil || !host.Rung().DeniesEgress() {
+		t.Skipf("this host cannot refuse the network: %v", err)
+	}
+	m := f.script(client(other.URL, true), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	contains(t, "the results", resultsOf(m), "not reached")
+	if other.hits.Load() != 0 || len(f.dials(res.RunID)) != 0 {
+		t.Errorf("%d requests came, dials %v", other.hits.Load(), f.dials(res.RunID))
+	}
+}
+
+func TestWithoutARuleThereIsNoProxyAndNoNetwork(t *testing.T) {
+	other := newSite(t)
+	t.Setenv("http_proxy", "http://127.0.0.1:1")
+	t.Setenv("NO_PROXY", "*")
+	f := newFixture(t)
+	f.host.Policy = open.Layer("net").AllowExec("env *", "env")
+	m := f.script(client(other.URL, true), command("env"), scripted.Say("done"))
+	f.must(trace.Finished)
+	results := resultsOf(m)
+	if strings.Contains(results, "http_proxy=") || strings.Contains(results, "HTTP_PROXY=") {
+		t.Errorf("a proxy is named: %s", results)
+	}
+	if host, err := sandbox.Probe(t.Context()); err == nil && host.Rung().DeniesEgress() && other.hits.Load() != 0 {
+		t.Error("the network was reached")
+	}
+}
+
+// TestWhichPolicyGivesWhichNetwork looks at what commands are given before
+// anything runs.
+func TestWhichPolicyGivesWhichNetwork(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		pol         policy.Policy
+		change      func(*task.Contract)
+		open, proxy bool
+	}{
+		{"no rule, denied by default", policy.Default(), nil, false, false},
+		{"no rule, allowed by default", policy.Permissive(), nil, true, false},
+		{"a host is allowed", policy.Default().Layer("a").AllowNet("docs.example"), nil, false, true},
+		{"a host is denied", policy.Permissive().Layer("a").DenyNet("evil.test"), nil, false, true},
+		{"a host is asked about", policy.Default().Layer("a").AskNet("x.test"), nil, false, true},
+		{"a flag of the contract widens nothing", policy.Default(), func(c *task.Contract) { c.Sandbox.Egress.Open = true }, false, false},
+		{"commands are not contained", policy.Default().Layer("a").AllowNet("docs.example"), func(c *task.Contract) { c.Sandbox.Mode = sandbox.FullAccess }, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.host.Policy = tc.pol
+			f.host.Provider = &endpoints{f.host.Provider}
+			c := f.contract()
+			if tc.change != nil {
+				tc.change(&c)
+			}
+			d, err := newDrive(t.Context(), f.host.withDefaults(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.close()
+			if open := d.gateProfile().Egress.Open; open != (tc.open || c.Sandbox.Egress.Open) {
+				t.Errorf("the gate's network is open: %v", open)
+			}
+			if e := d.profile.Egress; e.Open != tc.open || e.Proxy.IsValid() != tc.proxy {
+				t.Errorf("egress %+v, want open %v, proxy %v", e, tc.open, tc.proxy)
+			}
+		})
+	}
+}
+
+// endpoints is a provider that dials somewhere: that is not for commands to have.
+type endpoints struct{ provider.Provider }
+
+func (e *endpoints) Endpoints() []string { return []string{"https://model.example/v1"} }
+
+func TestANarrowerPolicyHoldsForTheNextDial(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, named.host())
+	f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		d := approve.Approve()
+		d.Remember = []policy.Rule{{Act: policy.Net, Effect: policy.Deny, Pattern: named.host()}}
+		return d, nil
+	})
+	m := f.script(client(named.URL, false), command("printf", "x"), client(named.URL, false), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	contains(t, "the results", resultsOf(m), "answer 200 hello", "answer 403")
+	if named.hits.Load() != 1 {
+		t.Errorf("%d requests came, want 1", named.hits.Load())
+	}
+	if rows := f.netRows(res.RunID); len(rows) != 2 || !strings.Contains(rows[1], `3 refusal`) || !strings.Contains(rows[1], policy.LayerRemembered) {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+func TestTheDialsOfTheLastStepAreRecorded(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, named.host())
+	f.script(client(named.URL, false))
+	res := f.must(trace.StepCapReached, withSteps(1))
+	same(t, "dials", f.dials(res.RunID), []string{"1 " + named.host()})
+	kinds := f.seen.kinds()
+	if f.seen.count("dialed") != 1 || kinds[len(kinds)-1] != "finished" {
+		t.Errorf("events %v", kinds)
+	}
+}
+
+func TestTheFloorHoldsForANameThatLeadsHome(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, "localhost:*", "127.0.0.1:*")
+	t.Setenv(allowLocalEnv, "")
+	_, port, _ := net.SplitHostPort(named.host())
+	m := f.script(client("http://localhost:"+port, false), client(named.URL, false), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	if named.hits.Load() != 0 {
+		t.Error("a command reached a server of this machine")
+	}
+	contains(t, "the results", resultsOf(m), "answer 403")
+	for _, row := range f.netRows(res.RunID) {
+		if !strings.Contains(row, "refusal") || !strings.Contains(row, policy.LayerFloor) {
+			t.Errorf("row %s", row)
+		}
+	}
+}
+
+func TestALeftRunningCommandUsesTheProxyToo(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, named.host())
+	f.host.Policy = f.host.Policy.Layer("more").AllowExec("touch *")
+	line := fmt.Sprintf("env %s=%s %s -test.run=^TestClientOfEgress$ > out; touch over", clientEnv, named.URL, os.Args[0])
+	f.script(startCall(strings.ReplaceAll(strings.ReplaceAll(line, "^", `'^'`), "$ >", `'$' >`)), until("over"), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	if named.hits.Load() != 1 || len(f.dials(res.RunID)) != 1 {
+		t.Errorf("%d requests came, dials %v; it said %s", named.hits.Load(), f.dials(res.RunID), f.read("out"))
+	}
+}
