@@ -52,6 +52,7 @@ func TestNothingReachesOutsideTheWorkspace(t *testing.T) {
 		{"a read by an absolute path", readCall(secret)},
 		{"a read through a link", readCall("out/secret.txt")},
 		{"a read through a file link", readCall("leak.txt")},
+		// A rung may refuse the read or show nothing: what counts is the content.
 		{"a read of a denied path", readCall("hidden/key")},
 		{"a read of a denied path by another spelling", readCall("./hidden/../hidden/key")},
 		{"a read of a denied path through a link inside", readCall("alias")},
@@ -101,10 +102,11 @@ func TestACommandDoesNotReachWhatItsToolsMayNot(t *testing.T) {
 		{"a write outside by dot-dot", "echo x > ../" + filepath.Base(outside) + "/new.txt"},
 		{"a write outside through a link", "echo x > out/new.txt"},
 		{"a link out and a write through it", "ln -s " + outside + " tunnel; echo x > tunnel/new.txt"},
-		{"a read of a denied path", "cat hidden/key && echo READ"},
-		{"a read of a denied path through a link", "ln -s hidden/key soft; cat soft && echo READ"},
-		{"a hard link to a denied path", "ln hidden/key hard && cat hard && echo READ"},
-		{"renaming the denied directory", "mv hidden seen && cat seen/key && echo READ"},
+		// A rung may refuse the read or show nothing: what counts is the content.
+		{"a read of a denied path", "cat hidden/key"},
+		{"a read of a denied path through a link", "ln -s hidden/key soft; cat soft"},
+		{"a hard link to a denied path", "ln hidden/key hard && cat hard"},
+		{"renaming the denied directory", "mv hidden seen && cat seen/key"},
 		{"the environment of the host", "env | grep HARNESS_TEST_API_KEY && echo READ"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
