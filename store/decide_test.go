@@ -107,6 +107,37 @@ func TestAnApprovalOfAStepThatNeverCommittedIsNotPerformedBesideItsReplay(t *tes
 	}
 }
 
+func TestWhatWasApprovedDuringAStepIsCarriedOutByIt(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{})
+	ask := func() trace.RequestID {
+		id, err := s.PutPending(ctx, d, PendingApproval{Step: 1, Tool: "exec", Act: "exec", Target: "go test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	yes := func(id trace.RequestID) {
+		if won, err := s.ResolvePending(ctx, ApprovalDecision{ID: id, Verdict: Approve}); err != nil || !won {
+			t.Fatal(won, err)
+		}
+	}
+	done, deferred := ask(), ask()
+	yes(done)
+	c := aStep(1)
+	c.Finish = &Finish{Outcome: trace.Outcome{Kind: trace.AwaitingApproval, Steps: 1, RequestID: deferred}}
+	yes(deferred) // attached, between the pause and its commit
+	commit(t, s, d, c)
+	_, res := enter(t, s, d.RunID, EnterOptions{})
+	if len(res.Approved) != 1 || res.Approved[0].ID != deferred {
+		t.Errorf("to perform: %+v, want only request %d", res.Approved, deferred)
+	}
+	if p, err := s.Pending(ctx, done); err != nil || p.PerformedAt.IsZero() {
+		t.Errorf("the act of the step is %+v, %v", p, err)
+	}
+}
+
 func TestAnApprovedActCanBePerformedByAStep(t *testing.T) {
 	s := newFile(t)
 	d := start(t, s, RunStart{})

@@ -33,7 +33,9 @@ type StepCommit struct {
 	Draw *Draw
 	// Folded names the children whose reports are among the observations.
 	Folded []trace.RunID
-	// Performed names approvals whose act this step carried out.
+	// Performed names approvals of earlier steps whose act this step carried out.
+	// Those that were asked for and given during the step are carried out by it,
+	// except the one that Finish waits for.
 	Performed []trace.RequestID
 	// Answered and Decided name the questions and plans whose answer or verdict is
 	// among the observations: it is delivered with the step, and with it only.
@@ -60,7 +62,11 @@ var (
 		(run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	reportTokens = statement{"report tokens", `UPDATE context_events SET reported_tokens = ?
 		WHERE id = (SELECT max(id) FROM context_events WHERE run_id = ? AND step = ? AND kind = 'assembled')`}
-	foldReport    = statement{"fold report", `UPDATE spawns SET folded_step = ? WHERE child_run_id = ? AND parent_run_id = ? AND folded_step IS NULL`}
+	foldReport = statement{"fold report", `UPDATE spawns SET folded_step = ? WHERE child_run_id = ? AND parent_run_id = ? AND folded_step IS NULL`}
+	// settleStep marks what was approved while the step ran: the step has carried
+	// it out, but for the one request that it pauses on.
+	settleStep = statement{"settle approvals of step", `UPDATE pending_approvals SET performed_at = ?
+		WHERE run_id = ? AND step = ? AND resolved = 'approve' AND performed_at IS NULL AND id <> ?`}
 	markPerformed = statement{"mark performed", `UPDATE pending_approvals SET performed_at = ? WHERE id = ? AND run_id = ? AND performed_at IS NULL`}
 )
 
@@ -153,6 +159,13 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 		if _, err := t.exec(foldReport, c.Step, child, d.RunID); err != nil {
 			return err
 		}
+	}
+	var paused trace.RequestID
+	if c.Finish != nil {
+		paused = c.Finish.Outcome.RequestID
+	}
+	if _, err := t.exec(settleStep, t.now, d.RunID, c.Step, paused); err != nil {
+		return err
 	}
 	for _, id := range c.Performed {
 		if _, err := t.exec(markPerformed, t.now, id, d.RunID); err != nil {
