@@ -153,7 +153,7 @@ func counts(t testing.TB, s *Store) string {
 
 func TestTheHeartbeatKeepsAShortLease(t *testing.T) {
 	s := newFile(t)
-	d := start(t, s, RunStart{LeaseTTL: 150 * time.Millisecond})
+	d := start(t, s, RunStart{LeaseTTL: 600 * time.Millisecond})
 	other := another(t, s)
 	first, err := s.LeaseOf(context.Background(), d.RunID)
 	if err != nil {
