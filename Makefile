@@ -15,6 +15,7 @@ examples:
 	go run ./examples/quickstart
 	go run ./examples/customtool
 	go run ./examples/resume
+	go run ./examples/sandbox
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./bench/... ./store
