@@ -100,8 +100,9 @@ type (
 		BeforeTokens int `json:"before_tokens"`
 		AfterTokens  int `json:"after_tokens"`
 	}
-	// CacheMarked tells that the vendor's cache is used for a prefix of the
-	// observations from here on, once for each prefix.
+	// CacheMarked tells that from here on the vendor's cache is used for what was
+	// sent before, through a step that is PrefixBytes into the user text. It grows
+	// with the conversation, untold, until a change withdraws it.
 	CacheMarked struct {
 		ThroughStep int `json:"through_step"`
 		PrefixBytes int `json:"prefix_bytes"`

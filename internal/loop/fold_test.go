@@ -350,15 +350,15 @@ func TestThePrefixIsMarkedOnceItHasBeenSentBefore(t *testing.T) {
 	for i, r := range m.Requests() {
 		if r.CacheBoundary > 0 {
 			marked = append(marked, i+1)
-			if !strings.Contains(r.User[:r.CacheBoundary], "SUMMARY-1") || r.CacheThrough <= 0 || r.CacheThrough >= len(r.Messages) {
+			if strings.Contains(r.User[:r.CacheBoundary], "SUMMARY-1") != (i > 4) || r.CacheThrough != len(r.Messages)-1 {
 				t.Errorf("step %d: boundary %d, through %d of %d messages", i+1, r.CacheBoundary, r.CacheThrough, len(r.Messages))
 			}
 		}
 	}
-	if !slices.Equal(marked, []int{6, 7}) {
-		t.Errorf("steps %v are marked; the fold is at 5, so 6 and 7 repeat its prefix", marked)
+	if !slices.Equal(marked, []int{3, 4, 6, 7}) {
+		t.Errorf("steps %v are marked; 3 and 4 repeat the request before them, the fold is at 5, and 6 and 7 repeat what it left", marked)
 	}
-	if f.seen.count("cache_marked") != 1 {
+	if f.seen.count("cache_marked") != 2 {
 		t.Errorf("events: %v", f.seen.kinds())
 	}
 }

@@ -87,7 +87,7 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 	if boundary, began := d.guard.Mark(r); boundary > 0 {
 		req.CacheBoundary, req.CacheThrough = boundary, r.CacheThrough(boundary)
 		if began {
-			d.emit(st.n, trace.CacheMarked{ThroughStep: d.ledger.FoldedStep(), PrefixBytes: boundary})
+			d.emit(st.n, trace.CacheMarked{ThroughStep: max(r.StepThrough(req.CacheThrough), d.ledger.FoldedStep()), PrefixBytes: boundary})
 		}
 	}
 	return req, nil

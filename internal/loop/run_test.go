@@ -39,7 +39,7 @@ func TestARunReadsWritesAndFinishesWhenTheModelAnswers(t *testing.T) {
 	if err != nil || len(edits) != 1 || edits[0].Path != "b.txt" || edits[0].Added != 1 {
 		t.Errorf("edits: %+v, %v", edits, err)
 	}
-	want := []string{"started", "prompt_composed", "contained", "tool_call", "step", "tool_call", "step", "step", "finished"}
+	want := []string{"started", "prompt_composed", "contained", "tool_call", "step", "tool_call", "step", "cache_marked", "step", "finished"}
 	if diff := cmp.Diff(want, f.seen.kinds()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -22,7 +22,8 @@ type Rendered struct {
 	// fold's summary, 0 when there is none.
 	Frozen int
 
-	ends []int // where each message's text ends in User
+	ends  []int // where each message's text ends in User
+	steps []int // the newest step that each message tells of
 }
 
 // Render puts a section into its frame. Each call of a turn has exactly one
@@ -32,6 +33,10 @@ func Render(f Frame, a Assembled) Rendered {
 	r.say(f.Head)
 	frozen, seen := 0, 0
 	for _, p := range a.Pieces {
+		if p.Kind == PieceOperator || p.Kind == PieceAgent || p.Kind == PieceTurn {
+			r.flush() // what is pending belongs to the steps before
+		}
+		r.step = max(r.step, p.Step)
 		r.piece(p)
 		seen += len(p.Text)
 		if a.Frozen > 0 && frozen == 0 && seen >= a.Frozen {
@@ -44,9 +49,9 @@ func Render(f Frame, a Assembled) Rendered {
 	}
 	r.say(f.Tail)
 	r.flush()
-	out := Rendered{User: r.user.String(), Messages: r.messages, Frozen: frozen, ends: r.ends}
+	out := Rendered{User: r.user.String(), Messages: r.messages, Frozen: frozen, ends: r.ends, steps: r.steps}
 	if len(out.Messages) < 2 {
-		out.Messages, out.ends = nil, nil
+		out.Messages, out.ends, out.steps = nil, nil, nil
 	}
 	return out
 }
@@ -57,6 +62,8 @@ type renderer struct {
 	pending  strings.Builder // prose of the user message that is being written
 	messages []provider.Message
 	ends     []int
+	steps    []int
+	step     int // of the newest piece
 	ids      map[string]bool
 	calls    []string // ids of the last turn's calls as they were sent
 	answered []int    // by call of the last turn: its place in the results + 1
@@ -84,6 +91,7 @@ func (r *renderer) flush() {
 func (r *renderer) put(m provider.Message, end int) {
 	r.messages = append(r.messages, m)
 	r.ends = append(r.ends, end)
+	r.steps = append(r.steps, r.step)
 }
 
 func (r *renderer) piece(p Piece) {
