@@ -17,7 +17,8 @@ type tape struct {
 	head    []byte
 	tail    []byte // up to twice tailMax; the last tailMax bytes count
 	total   int64
-	dropped int64 // characters between head and tail
+	lost    bool  // something is missing between head and tail
+	dropped int64 // characters that began there
 }
 
 // newTape keeps head bytes of the beginning and tail bytes of the end.
@@ -45,6 +46,7 @@ func (t *tape) trim() {
 	if cut <= 0 {
 		return
 	}
+	t.lost = true
 	t.dropped += starts(t.tail[:cut])
 	t.tail = append(t.tail[:0], t.tail[cut:]...)
 }
@@ -66,7 +68,7 @@ func (t *tape) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trim()
-	if t.dropped == 0 {
+	if !t.lost {
 		return string(t.head) + string(t.tail)
 	}
 	head, tail, dropped := t.head, t.tail, t.dropped
