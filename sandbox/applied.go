@@ -122,7 +122,7 @@ func (a Applied) String() string {
 	if a.Environ && a.Rung != RungNone {
 		parts = append(parts, "the environment that this program was started with can be read by commands")
 	}
-	if len(a.Scrubbed) > 0 {
+	if a.Rung != RungNone {
 		parts = append(parts, "provider credentials are not in the environment")
 	}
 	if len(a.Uncapped) > 0 {

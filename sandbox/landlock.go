@@ -182,6 +182,13 @@ func readRules(denied []string, fs fileView) []landlockRule {
 		return []landlockRule{{"/", readRights}}
 	}
 	rules := []landlockRule{{"/", fsReadDir}}
+	hidden, onTheWay := map[string]bool{}, map[string]bool{}
+	for _, d := range denied {
+		hidden[d] = true
+		for _, dir := range parents(d) {
+			onTheWay[dir] = true
+		}
+	}
 	var walk func(dir string)
 	walk = func(dir string) {
 		for _, e := range fs.list(dir) {
@@ -189,8 +196,8 @@ func readRules(denied []string, fs fileView) []landlockRule {
 			switch {
 			case e.link:
 				// A link is judged by what it leads to.
-			case slices.Contains(denied, path):
-			case slices.ContainsFunc(denied, func(d string) bool { return beneath(d, path) }):
+			case hidden[path]:
+			case onTheWay[path]:
 				walk(path)
 			case e.dir:
 				rules = append(rules, landlockRule{path, readRights})

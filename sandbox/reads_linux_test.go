@@ -25,7 +25,7 @@ func TestDeniedReadsAreHiddenFromCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := forced(Profile{Workspace: a.ws, Reads: Reads{Deny: []string{
-				filepath.Join(a.ws, "secrets"), filepath.Join(a.ws, ".env"), a.out, filepath.Join(a.ws, "missing"),
+				filepath.Join(a.ws, "secrets"), filepath.Join(a.ws, "secrets/k"), filepath.Join(a.ws, ".env"), a.out, filepath.Join(a.ws, "missing"),
 			}}}, rung)
 			r, err := Run(t.Context(), a.script(`
 				cat secrets/k .env src/link "$OUT/victim" 2>/dev/null

@@ -267,17 +267,33 @@ func hostPath() []string {
 	return out
 }
 
-// existing resolves the links of each path and leaves out what is not there.
-// Both the link and what it leads to are denied: a rung works on real paths.
+// existing resolves the links of each path, and leaves out what is not there
+// and what lies in another of them: a rung works on real paths.
 func existing(paths []string) []string {
-	var out []string
+	var all []string
 	for _, p := range paths {
 		if real, err := filepath.EvalSymlinks(p); err == nil {
-			out = append(out, filepath.Clean(real))
+			all = append(all, filepath.Clean(real))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(all) // a directory before what is in it
+	var out []string
+	kept := map[string]bool{}
+	for _, p := range slices.Compact(all) {
+		if covered := slices.ContainsFunc(parents(p), func(d string) bool { return kept[d] }); !covered {
+			out, kept[p] = append(out, p), true
+		}
+	}
+	return out
+}
+
+// parents are the directories that hold path, the nearest first.
+func parents(path string) []string {
+	var out []string
+	for dir := filepath.Dir(path); dir != path; path, dir = dir, filepath.Dir(dir) {
+		out = append(out, dir)
+	}
+	return out
 }
 
 // protected are the paths inside the writable directories that stay read-only.
