@@ -138,6 +138,15 @@ func (s *Store) Spend(ctx context.Context, by SpendKey, f SpendFilter, prices pr
 	return out, nil
 }
 
+// CacheHitRate is the share of the prompts that came from a vendor's cache, from 0
+// to 1. It is false for a group without a prompt.
+func (g Spend) CacheHitRate() (float64, bool) {
+	if g.Usage.PromptTokens <= 0 {
+		return 0, false
+	}
+	return float64(g.Usage.CacheReadTokens) / float64(g.Usage.PromptTokens), true
+}
+
 func (g *Spend) add(r spendRow, prices provider.PriceTable) {
 	g.Calls++
 	if r.usage == nil {

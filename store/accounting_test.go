@@ -143,3 +143,16 @@ func TestHowRunsEndedAndRecovered(t *testing.T) {
 		t.Errorf("recovery: %+v, %v", r, err)
 	}
 }
+
+func TestTheHitRateIsAShareOfThePromptsOfTheGroup(t *testing.T) {
+	for _, tc := range []struct {
+		read, prompt int64
+		want         float64
+		ok           bool
+	}{{0, 0, 0, false}, {0, 10, 0, true}, {5_430, 7_240, 0.75, true}, {9, 9, 1, true}} {
+		got, ok := Spend{Usage: provider.Usage{CacheReadTokens: tc.read, PromptTokens: tc.prompt}}.CacheHitRate()
+		if got != tc.want || ok != tc.ok {
+			t.Errorf("%d of %d: %v, %v; want %v, %v", tc.read, tc.prompt, got, ok, tc.want, tc.ok)
+		}
+	}
+}
