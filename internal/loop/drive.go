@@ -110,6 +110,7 @@ type drive struct {
 	verdict       store.GateOutcome       // of the gate on the last committed step, as a dead drive left it
 	untold        string                  // a verdict that it did not come to tell
 	due           []store.PendingApproval // approved, and not yet carried out
+	saidBefore    []store.PendingApproval // decided about calls of the step to come, before a crash
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash
 	announced     atomic.Int64            // changes that this drive has announced
@@ -512,7 +513,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.ledger.Committed()
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
-	d.accounts, d.writes = nil, nil
+	d.accounts, d.writes, d.saidBefore = nil, nil, nil
 	if st.plan != nil {
 		d.endPlanning()
 	}

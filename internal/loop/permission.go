@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -162,6 +163,15 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 		about.need = policy.Need{Act: policy.Exec, Target: line}
 	}
 	req := d.request(st, c, about)
+	if row, ok := d.decidedBefore(st, c, req); ok {
+		ok, err := d.applyDecision(st, c, asks, row, row.DecidedBy)
+		if err != nil || !ok {
+			return ok, err
+		}
+		// What the call itself has changed since, before the crash, is no reason to
+		// refuse it.
+		return d.wroteBefore(st, c) || !d.stale(st, c, row.Act, row.Target, boundTo(row.Bound)), nil
+	}
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
 	about.bound = d.bind(needs)
 	bound, err := about.bound.marshal()
@@ -191,6 +201,27 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 		return ok, err
 	}
 	return !d.stale(st, c, row.Act, row.Target, about.bound), nil
+}
+
+// decidedBefore finds what a person already said to this very call, on a step that
+// died before it could commit: nobody is asked twice.
+func (d *drive) decidedBefore(st *step, c *call, req approve.Request) (store.PendingApproval, bool) {
+	for _, p := range d.saidBefore {
+		if p.Step == st.n && p.CallIndex == c.index && p.Tool == c.name && bytes.Equal(p.Arguments, c.args) &&
+			p.Act == string(req.Act) && p.Target == req.Target {
+			return p, true
+		}
+	}
+	return store.PendingApproval{}, false
+}
+
+func (d *drive) wroteBefore(st *step, c *call) bool {
+	for _, w := range d.writes {
+		if w.Step == st.n && w.CallIndex == c.index {
+			return true
+		}
+	}
+	return false
 }
 
 // applyDecision carries out what a decided row says of the call.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -323,5 +324,40 @@ func TestBuiltInToolsLeaveNoAttempts(t *testing.T) {
 	res := f.must(trace.Finished)
 	if open, err := f.store.OpenAttempts(context.Background(), res.RunID); err != nil || len(open) != 0 {
 		t.Errorf("%+v, %v", open, err)
+	}
+}
+
+func TestAPersonIsNotAskedTwiceAboutAStepThatDied(t *testing.T) {
+	asked := 0
+	approver := approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		asked++
+		return approve.Approve(), nil
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := tool.New("boom", "Stops.", func(c context.Context, _ struct{}) (string, error) {
+		cancel()
+		<-c.Done()
+		return "", c.Err()
+	}, tool.Replayable)
+	turn := scripted.Calls(scripted.Tool("write_file", map[string]string{"path": "a.txt", "content": "new"}), scripted.Tool("boom", nil))
+	f := newFixture(t, turn)
+	f.host.Policy, f.host.Approver = asking.AllowExec("boom"), approver
+	f.write("a.txt", "old")
+	res, err := Run(ctx, f.host, f.contract(withTools(stop)), nil)
+	if !errors.Is(err, context.Canceled) || f.read("a.txt") != "new" {
+		t.Fatalf("%+v, %v, a.txt %q", res, err, f.read("a.txt"))
+	}
+	m := f.script(turn, scripted.Say("done"))
+	calm := tool.New("boom", "Stops.", func(context.Context, struct{}) (string, error) { return "calm", nil }, tool.Replayable)
+	end, err := f.resume(res.RunID, Resumption{Defaults: task.Contract{Tools: tool.Toolbox{calm}}})
+	if err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times, want once", asked)
+	}
+	got, _ := scripted.LastResult(m.Requests()[1], "write_file")
+	if !strings.Contains(got, "a.txt") || strings.Contains(got, "denied") {
+		t.Errorf("the model is told %q", got)
 	}
 }
