@@ -168,7 +168,7 @@ func TestAnExceededBudgetOutranksAPassingGate(t *testing.T) {
 
 func TestATimeBudgetCancelsTheCallInFlight(t *testing.T) {
 	f := newFixture(t, scripted.Hang())
-	res := f.must(trace.TimeBudgetExceeded, func(c *task.Contract) { c.Budget.Duration = 50 * time.Millisecond })
+	res := f.must(trace.TimeBudgetExceeded, func(c *task.Contract) { c.Budget.Duration = 500 * time.Millisecond }) // the call must have begun by then
 	if res.Outcome.Steps != 0 || len(f.steps(res.RunID)) != 0 {
 		t.Errorf("%s with %d step rows", res.Outcome, len(f.steps(res.RunID)))
 	}
