@@ -264,38 +264,20 @@ func (d *drive) request(st *step, c *call, about judged) approve.Request {
 // another process, whichever lands first. The row it returns is the store's; an
 // unresolved one means that the approver defers.
 func (d *drive) decided(ctx context.Context, c *call, req approve.Request) (store.PendingApproval, string, error) {
-	if err := d.lease.Flush(ctx); err != nil {
-		return store.PendingApproval{}, "", err
-	}
-	answers := make(chan approve.Decision, 1)
-	waitCtx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	defer func() { stop(); <-done }()
-	go func() {
-		defer close(done)
-		answers <- d.consult(waitCtx, req)
-	}()
-	tick := time.NewTicker(attachPoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return store.PendingApproval{}, "", context.Cause(ctx)
-		case dec := <-answers:
-			if ctx.Err() != nil {
-				return store.PendingApproval{}, "", context.Cause(ctx)
-			}
-			return d.settleRequest(ctx, c, req, dec)
-		case <-tick.C:
+	dec, own, err := await(ctx, d,
+		func(ctx context.Context) approve.Decision { return d.consult(ctx, req) },
+		func(ctx context.Context) (bool, error) {
 			row, err := d.store.Pending(ctx, req.ID)
-			if err != nil {
-				return store.PendingApproval{}, "", err
-			}
-			if row.Verdict != store.Undecided {
-				return row, "attached", nil
-			}
-		}
+			return row.Verdict != store.Undecided, err
+		})
+	switch {
+	case err != nil:
+		return store.PendingApproval{}, "", err
+	case own:
+		return d.settleRequest(ctx, c, req, dec)
 	}
+	row, err := d.store.Pending(ctx, req.ID)
+	return row, "attached", err
 }
 
 // consult asks the approver. One that panics or fails has decided nothing.
@@ -303,6 +285,7 @@ func (d *drive) consult(ctx context.Context, req approve.Request) approve.Decisi
 	dec, err := approve.Ask(ctx, d.host.Approver, req)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("the approver failed, and the act is deferred", "run", req.RunID, "act", req.Act, "target", req.Target, "error", err)
+		d.rec.context(req.Step, "approver_failed", err.Error())
 	}
 	return dec
 }
