@@ -87,6 +87,8 @@ func TestNothingWritesOrRunsUntilAPlanIsApproved(t *testing.T) {
 		{"an edit", scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "old", "replace": "new"}), policy.Write},
 		{"a command", scripted.Tool("exec", map[string]any{"argv": []string{"sh", "-c", "echo new > a.txt"}}), policy.Exec},
 		{"a tool of the program", scripted.Tool("probe", nil), policy.Exec},
+		{"a note", scripted.Tool("remember", map[string]string{"key": "k", "value": "v"}), policy.Exec},
+		{"taking a note back", scripted.Tool("forget", map[string]string{"key": "k"}), policy.Exec},
 		{"a reading git", scripted.Tool("git_status", nil), policy.Exec},
 		{"a writing git", scripted.Tool("git_commit", map[string]any{"message": "x"}), ""},
 	} {
