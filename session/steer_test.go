@@ -317,3 +317,42 @@ func TestCancellingTheContextLeavesTheTurnResumable(t *testing.T) {
 		t.Errorf("resumed: %+v, %v; head %d", back, err, s.Head())
 	}
 }
+
+func TestAnInterruptAtOnceBeforeTheTurnEndsItAtItsBeginning(t *testing.T) {
+	f := newFixture(t, scripted.Say("never asked"))
+	steer, in := session.NewSteer()
+	for range 2 {
+		if err := steer.Interrupt(session.AtOnce); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := f.turn(f.open(), "start", session.WithSteer(in))
+	if turn.Outcome.Kind != trace.Cancelled || turn.Outcome.Steps != 0 || len(f.model.Requests()) != 0 {
+		t.Errorf("%s after %d requests", turn.Outcome, len(f.model.Requests()))
+	}
+	if err := steer.Interrupt("soon"); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("an unknown point: %v", err)
+	}
+}
+
+func TestAResumedTurnCanBeSteered(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	c, cancel := context.WithCancel(ctx)
+	f.model.Push(read("a"), func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
+		cancel()
+		return nil, ctx.Err()
+	})
+	_, err := s.Turn(c, "do it")
+	steer, in := session.NewSteer()
+	if err := steer.Say("use port 7171"); err != nil {
+		t.Fatal(err)
+	}
+	f.model.Push(scripted.Say("done"))
+	if back, err := s.ResumeTurn(ctx, turnError(t, err).Turn, session.WithSteer(in)); err != nil || back.Reply != "done" {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if !strings.Contains(said(f.last()), "7171") {
+		t.Error("the resumed turn did not hear the operator")
+	}
+}
