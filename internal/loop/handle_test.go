@@ -255,7 +255,7 @@ func TestWhatEndsByItselfIsRecordedAtTheNextStep(t *testing.T) {
 	f := newFixture(t)
 	f.patient()
 	m := f.script(
-		startCall("echo bye; touch gone; sh -c 'exit 3'"), until("gone"), command("sleep", "0.3"), pollCall(1),
+		startCall("sh -c 'while [ ! -e go ]; do sleep 0.01; done; echo bye; touch gone; exit 3'"), command("sh", "-c", "touch go"), until("gone"), command("sleep", "0.3"), pollCall(1),
 		startCall("sh -c 'touch last; kill -9 $$'"), until("last"), command("sleep", "0.3"), killCall(2), scripted.Say("done"))
 	res := f.must(trace.Finished, noStall, withSteps(30))
 	rows := f.handles(res.RunID)
