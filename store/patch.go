@@ -24,6 +24,19 @@ func scanEdit(r scanner) (e Edit, err error) {
 	return e, err
 }
 
+var readEditedPaths = statement{"read edited paths", `SELECT DISTINCT path FROM edits
+	WHERE run_id = ? AND step <= ? AND reverted_by IS NULL ORDER BY path`}
+
+// EditedPaths are the files that a run wrote up to and with a step, each once, in
+// the order of their names. What was taken back again is left out.
+func (s *Store) EditedPaths(ctx context.Context, run trace.RunID, through int) (paths []string, err error) {
+	err = s.read(ctx, "edited paths", func(q *query) (err error) {
+		paths, err = list(q, readEditedPaths, []any{run, through}, func(r scanner) (p string, err error) { return p, r.Scan(&p) })
+		return err
+	})
+	return paths, err
+}
+
 // Patch renders a run's edits as a series for patch or git apply, in the order
 // made and never merged. An edit of which no text was kept is a comment line.
 func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {

@@ -98,19 +98,14 @@ func (d *drive) restoreRoute(ctx context.Context) error {
 // written is how many bytes the files have now that the run's committed steps
 // wrote, each file once. It is measured, not remembered: commands change files too.
 func (d *drive) written(ctx context.Context) (int64, error) {
-	standing := map[string]bool{}
-	for e, err := range d.store.Edits(ctx, d.runID()) {
-		if err != nil {
-			return 0, err
-		}
-		if e.Step <= d.last && e.Reverted == 0 {
-			standing[e.Path] = true
-		}
+	paths, err := d.store.EditedPaths(ctx, d.runID(), d.last)
+	if err != nil {
+		return 0, err
 	}
 	// A size is no content: what the agent may read does not matter.
 	all := d.workspace.WithPolicy(policy.Permissive())
 	var sum int64
-	for path := range standing {
+	for _, path := range paths {
 		switch entry, err := all.Stat(path); {
 		case err == nil:
 			sum += max(entry.Size, 0)
