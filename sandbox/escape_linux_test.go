@@ -82,7 +82,7 @@ func (a arena) outside(t *testing.T) string {
 }
 
 func (a arena) script(text string) Cmd {
-	return Cmd{Argv: []string{"sh", "-c", text}, Env: []string{"OUT=" + a.out, "WS=" + a.ws}}
+	return Cmd{Argv: []string{"sh", "-c", text}, Env: []string{"OUT=" + a.out, "WS=" + a.ws, "TMPDIR=" + a.ws}}
 }
 
 var writeEscapes = []struct{ name, script string }{

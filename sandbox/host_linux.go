@@ -1,6 +1,9 @@
 package sandbox
 
+import "os"
+
 func probeHost(h *Host) {
+	sweepTemp(os.TempDir())
 	h.Landlock = works(probeLandlock(h))
 	if !h.Landlock.Works {
 		h.LandlockABI = 0

@@ -7,11 +7,15 @@ import (
 	"path/filepath"
 )
 
+// tempPrefix begins the name of every temporary directory made here; the owner
+// follows, so that those of a host that was killed can be told.
+const tempPrefix = "harness-"
+
 // NewTemp makes a temporary directory for the commands of one run, mode 0700,
 // to be named in Profile.Temp, and a function that removes it with everything
 // in it. The path has no links in it. Removing twice is harmless.
 func NewTemp() (dir string, remove func() error, err error) {
-	dir, err = os.MkdirTemp("", "harness-")
+	dir, err = os.MkdirTemp("", tempPrefix+tempOwner()+"-")
 	if err != nil {
 		return "", nil, &Error{Kind: ErrApparatus, Op: "make temporary directory", Err: err}
 	}
