@@ -40,8 +40,8 @@ type Attempt struct {
 	StartedAt  time.Time
 	Ended      time.Time // zero while open
 	Resolution Resolution
-	// Account is what the call brought, as the model is told it: by its own
-	// result, or by a person's word for RecoveredCompleted.
+	// Account is what became of the call: for RecoveredCompleted a person's words,
+	// else what whoever made the call handed to CloseAttempt, as it was.
 	Account string
 }
 

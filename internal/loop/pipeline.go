@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -123,11 +124,15 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 			continue
 		}
 		switch a.Resolution {
-		case store.ReturnedError:
-			c.refuse(st.n, c.name+" failed", a.Account)
-		case store.Returned:
-			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: a.Account})
-			c.changed = !c.spec.IsReadOnly()
+		case store.ReturnedError, store.Returned:
+			var was account
+			if err := json.Unmarshal([]byte(a.Account), &was); err != nil {
+				d.log.Error("what a call brought before the crash cannot be read", "run", d.runID(), "tool", c.name, "error", err)
+				was = account{Decision: "called " + c.name, Observation: trace.Observation{Kind: trace.ObsTool, Target: c.name}}
+			}
+			was.Observation.Step = st.n
+			c.end(was.Decision, was.Observation)
+			c.changed = was.Changed
 		default:
 			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: prompt.Settled(c.name, a.Account)})
 			c.changed = !c.spec.IsReadOnly()
@@ -264,7 +269,19 @@ func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
 	if e.err != nil || e.panic != nil {
 		how = store.ReturnedError
 	}
-	return d.store.CloseAttempt(context.WithoutCancel(ctx), d.lease, c.attempt, how, c.observation.Text)
+	was, err := json.Marshal(account{c.decision, c.changed, c.observation})
+	if err != nil {
+		return err
+	}
+	return d.store.CloseAttempt(context.WithoutCancel(ctx), d.lease, c.attempt, how, string(was))
+}
+
+// account is what a call came to, kept with its journal row: should its step die
+// before the commit, the replay is answered from it.
+type account struct {
+	Decision    string
+	Changed     bool
+	Observation trace.Observation
 }
 
 // abandon gives up on a tool that ignores the end of its context. Its goroutine
@@ -299,7 +316,11 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 			r.Target = c.name
 		}
 	}
-	if decision == "" {
+	switch {
+	case decision != "":
+	case r.Failed:
+		decision = c.name + " failed"
+	default:
 		decision = "called " + c.name
 	}
 	text := r.Text

@@ -319,6 +319,42 @@ func TestACallThatReturnedBeforeACrashIsNotMadeAgain(t *testing.T) {
 	contains(t, "its result", got, "noted")
 }
 
+// failing is a mutating tool whose result tells of a failure.
+type failing struct{ calls int }
+
+func (f *failing) Spec() tool.Spec { return tool.Spec{Name: "note", Description: "Fails."} }
+func (f *failing) Call(context.Context, tool.Call) (tool.Result, error) {
+	f.calls++
+	return tool.Result{Text: "the printer is out of paper", Failed: true}, nil
+}
+
+func TestAReplayedFailureStaysAFailure(t *testing.T) {
+	turn := scripted.Calls(scripted.Tool("note", nil), scripted.Tool("boom", nil))
+	calm := tool.New("boom", "Stops.", func(context.Context, struct{}) (string, error) { return "calm", nil }, tool.Replayable)
+	plain := newFixture(t, turn, scripted.Say("done"))
+	want := plain.canonical(plain.must(trace.Finished, withTools(&failing{}, calm)).RunID)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := tool.New("boom", "Stops.", func(c context.Context, _ struct{}) (string, error) {
+		cancel()
+		<-c.Done()
+		return "", c.Err()
+	}, tool.Replayable)
+	f, note := newFixture(t, turn), &failing{}
+	res, err := Run(ctx, f.host, f.contract(withTools(note, stop)), nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	f.script(turn, scripted.Say("done"))
+	end, err := f.resume(res.RunID, Resumption{Defaults: task.Contract{Tools: tool.Toolbox{note, calm}}})
+	if err != nil || end.Outcome.Kind != trace.Finished || note.calls != 1 {
+		t.Fatalf("%s, %v, %d calls", end.Outcome, err, note.calls)
+	}
+	if diff := cmp.Diff(want, f.canonical(res.RunID)); diff != "" {
+		t.Errorf("trace (-undisturbed +replayed):\n%s", diff)
+	}
+}
+
 func TestBuiltInToolsLeaveNoAttempts(t *testing.T) {
 	f := newFixture(t, write("a", "x"), command("true"), readCall("a"), scripted.Say("done"))
 	res := f.must(trace.Finished)
