@@ -93,7 +93,7 @@ var (
 	reopenRun    = statement{"reopen run", `UPDATE runs SET status = 'running', outcome = NULL, outcome_steps = NULL, waiting_id = NULL, provider = coalesce(?, provider) WHERE id = ?`}
 	lastDrive    = statement{"last drive", `SELECT provider, policy, contract FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
 	closeDrives  = statement{"close drives", `UPDATE drives SET ended_at = ? WHERE run_id = ? AND ended_at IS NULL AND id <> ?`}
-	orphanHandle = statement{"orphan handles", `UPDATE process_handles SET state = 'orphaned', ended_at = ? WHERE run_id = ? AND state = 'running' RETURNING handle`}
+	orphanHandle = statement{"orphan handles", `UPDATE process_handles SET state = 'orphaned', reason = ?, ended_at = ? WHERE run_id = ? AND state = 'running' RETURNING handle`}
 	// unreadMail gives back the messages whose reading never became part of a step.
 	unreadMail = statement{"unread mail", `UPDATE agent_messages SET read_at = NULL, read_step = NULL WHERE to_run_id = ? AND read_step > ?`}
 	// supersedeContext marks what was told of a step that never came to be; the
@@ -248,7 +248,7 @@ func (s *Store) reopen(t *txn, info RunInfo, l *lease, how Takeover, opt EnterOp
 	if _, err := t.exec(supersedeContext, info.ID, info.LastStep); err != nil {
 		return nil, err
 	}
-	res.Orphans, err = list(&t.query, orphanHandle, []any{t.now, info.ID}, func(r scanner) (n int, err error) { return n, r.Scan(&n) })
+	res.Orphans, err = list(&t.query, orphanHandle, []any{orphaned, t.now, info.ID}, func(r scanner) (n int, err error) { return n, r.Scan(&n) })
 	return d, err
 }
 

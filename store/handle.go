@@ -23,6 +23,9 @@ const (
 	HandleOrphaned HandleState = "orphaned" // its harness died: its process ids may belong to others by now
 )
 
+// orphaned is the reason of every handle that a dead drive left running.
+const orphaned = "an earlier process of this run started it, and its process ids may belong to others by now"
+
 // ProcessHandle is a command that outlives the call that started it.
 type ProcessHandle struct {
 	Handle    int // counts from 1 in each run

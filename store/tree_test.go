@@ -441,7 +441,7 @@ func TestHandlesAcrossAResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []ProcessHandle{
-		{Handle: 1, Step: 1, Line: "go run ./server", PIDs: []int{11, 12}, State: HandleOrphaned},
+		{Handle: 1, Step: 1, Line: "go run ./server", PIDs: []int{11, 12}, State: HandleOrphaned, Reason: orphaned},
 		{Handle: 2, Step: 1, Line: "sleep 1", State: HandleExited, Code: &code},
 		{Handle: 3, Step: 2, Line: "another", State: HandleRunning},
 	}

@@ -116,7 +116,7 @@ type drive struct {
 	announced     atomic.Int64            // changes that this drive has announced
 	answers       []store.PendingQuestion // given, and never told
 	verdicts      []store.PendingPlan     // likewise
-	orphans       []int                   // handles that were lost with an earlier process
+	orphans       []store.ProcessHandle   // handles that were lost with an earlier process
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/sandbox"
@@ -11,9 +12,6 @@ import (
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 )
-
-// orphaned is why a handle of an earlier process is out of reach.
-const orphaned = "an earlier process of this run started it, and its process ids may belong to others by now"
 
 // handleJournal keeps the life of handles in the store and tells watchers of it.
 type handleJournal struct{ d *drive }
@@ -92,19 +90,19 @@ func (d *drive) adoptHandles(ctx context.Context, orphans []int) error {
 	}
 	for _, h := range rows {
 		s := builtin.HandleState{Code: h.Code, Reason: h.Reason, Killed: h.State == store.HandleKilled}
-		if h.State == store.HandleOrphaned || h.State == store.HandleRunning {
-			s = builtin.HandleState{Orphaned: true, Reason: orphaned}
-		}
+		s.Orphaned = h.State == store.HandleOrphaned
 		d.handles.Adopt(h.Handle, s)
+		if slices.Contains(orphans, h.Handle) {
+			d.orphans = append(d.orphans, h)
+		}
 	}
-	d.orphans = orphans
 	return nil
 }
 
 // tellOrphans tells watchers, once, what was lost with an earlier process.
 func (d *drive) tellOrphans() {
-	for _, n := range d.orphans {
-		d.emit(d.last, trace.HandleOrphaned{Handle: n, Reason: orphaned})
+	for _, h := range d.orphans {
+		d.emit(d.last, trace.HandleOrphaned{Handle: h.Handle, Reason: h.Reason})
 	}
 	d.orphans = nil
 }
