@@ -72,6 +72,7 @@ type drive struct {
 	project    string
 	profile    sandbox.Profile
 	removeTemp func() error
+	guarded    guarded
 	egress     egress
 	handles    *builtin.Handles
 	catalogue  *catalogue
@@ -470,6 +471,7 @@ func (d *drive) settle(st *step) {
 	if st.plan != nil {
 		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))
 	}
+	d.tellGuarded(st)
 	d.judgeAnswer(st)
 	st.progress = d.stall.step(st.signature(), st.changed())
 	if st.progress == replan && st.pause == nil {

@@ -22,6 +22,8 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	root := d.workspace.Root()
 	d.profile = d.contract.Sandbox
 	d.profile.Workspace = root
+	d.profile.Protect = append(slices.Clip(d.profile.Protect), sandbox.ProtectedPaths(root)...)
+	d.guarded.root = root
 	if chain, ok := toolchain.Detect(root); ok {
 		chain = d.contract.Toolchain.Apply(chain)
 		d.toolchain, d.project = chain, chain.Describe()
@@ -44,8 +46,16 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	return d.openEgress(ctx)
 }
 
-// runCommand is the one way in which a drive starts a process.
+// runCommand runs a command that the model, the project or the contract chose,
+// and looks afterwards at the places that it must leave alone.
 func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+	d.guarded.begin()
+	defer d.noticeGuarded(n)
+	return d.spawn(ctx, n, cmd, p)
+}
+
+// spawn is the one way in which a drive starts a process and waits for it.
+func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
 	res, err := sandbox.Run(ctx, cmd, p)
 	if res == nil {
 		return nil, err
@@ -84,7 +94,7 @@ func (d *drive) builtinTools() []tool.Tool {
 		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
 			p := d.commandProfile()
 			narrow(&p)
-			return d.runCommand(ctx, c.Step, cmd, p)
+			return d.spawn(ctx, c.Step, cmd, p)
 		},
 		Start:        d.startCommand,
 		Ended:        d.commandEnded,

@@ -129,3 +129,14 @@ func ApprovedBefore[A ~string](act A, target, path string) string {
 func ImagesNotShown(n int) string {
 	return line(fmt.Sprintf("[%d %s not shown: this model reads text only]", n, plural(n, "image", "images")))
 }
+
+// GuardedChanged tells that a command changed places whose content is run or
+// obeyed later by other programs.
+func GuardedChanged(paths []string) string {
+	shown := make([]string, len(paths))
+	for i, p := range paths {
+		shown[i] = label(p)
+	}
+	return message("[protected places] A command made or changed " + strings.Join(shown, ", ") +
+		". Such places are run or obeyed later, outside of your limits, so this is on record. Undo it unless the task asks for exactly that.")
+}
