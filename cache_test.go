@@ -197,6 +197,40 @@ func TestThirtyRequestsOfARunShareTheirPrefixToTheByte(t *testing.T) {
 	}
 }
 
+// Vendors of Chat Completions keep prefixes by themselves: nothing is marked, and
+// everything rests on the bytes.
+func TestRequestsOfChatCompletionsShareTheirPrefixToTheByte(t *testing.T) {
+	for _, w := range wires()[:2] {
+		t.Run(w.name, func(t *testing.T) {
+			f := wireTo(t, w)
+			f.more(sixCalls(f)...)
+			for i := range f.script {
+				for j := range f.script[i].Chunks { // ids of calls have nine characters here
+					f.script[i].Chunks[j].Data = strings.ReplaceAll(f.script[i].Chunks[j].Data, `"t1"`, `"call00001"`)
+				}
+			}
+			res, err := f.run()
+			f.expect(res, err, trace.Finished, 6)
+			asked := f.vendor.Asked()
+			for i := 2; i < len(asked); i++ {
+				before, now := asked[i-1].Body, asked[i].Body
+				if strings.Contains(now, "cache_control") {
+					t.Errorf("request %d is marked", i+1)
+				}
+				if gjson.Get(before, "tools").Raw != gjson.Get(now, "tools").Raw {
+					t.Errorf("request %d changes the tools", i+1)
+				}
+				was, is := gjson.Get(before, "messages").Array(), gjson.Get(now, "messages").Array()
+				for j := range was[:len(was)-1] { // the last is the instruction of that step
+					if j >= len(is) || was[j].Raw != is[j].Raw {
+						t.Fatalf("request %d changes message %d, which was\n%s", i+1, j, was[j].Raw)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestAFoldAndAChangedFileWithdrawTheMarkForOneStep(t *testing.T) {
 	page := strings.Repeat(strings.Repeat("word ", 12)+"\n", 29)
 	f, uses := cached(t, new(testkit.AnthropicCache), func(f *wired) (script []testkit.Reply) {
