@@ -91,6 +91,7 @@ const memoryColumns = `workspace, key, value, kind, pinned, run_id, step, create
 
 var (
 	readMemory   = statement{"read memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? AND key = ?`}
+	listBoth     = statement{"list both", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace IN (?, ?) ORDER BY created_at, key`}
 	listMemory   = statement{"list memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? ORDER BY created_at, key`}
 	upsertMemory = statement{"upsert memory", `INSERT INTO memory (workspace, key, value, kind, run_id, step, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (workspace, key) DO UPDATE SET value = excluded.value, kind = excluded.kind, run_id = excluded.run_id,
@@ -275,6 +276,24 @@ func (s *Store) MemoryList(ctx context.Context, workspace string) (es []MemoryEn
 		return err
 	})
 	return es, err
+}
+
+// MemoryListBoth lists a workspace's notes and those kept for every workspace,
+// each as MemoryList does. It is one statement, because a run asks on every step.
+func (s *Store) MemoryListBoth(ctx context.Context, workspace string) (own, shared []MemoryEntry, err error) {
+	err = s.read(ctx, "list memory", func(q *query) error {
+		all, err := list(q, listBoth, []any{workspace, GlobalMemoryWorkspace}, scanMemory)
+		own, shared = nil, nil
+		for _, e := range all {
+			if e.Workspace == workspace {
+				own = append(own, e)
+			} else {
+				shared = append(shared, e)
+			}
+		}
+		return err
+	})
+	return own, shared, err
 }
 
 // MemoryPin pins or unpins a note and reports whether there is one.

@@ -34,9 +34,12 @@ func (d *drive) recall(ctx context.Context) (recalled, error) {
 		d.about.Add(subject)
 	}
 	var r recalled
-	var err error
-	if r.notes.Own, err = d.ranked(ctx, d.memoryKey()); err == nil {
-		r.notes.Shared, err = d.ranked(ctx, store.GlobalMemoryWorkspace)
+	own, shared, err := d.store.MemoryListBoth(ctx, d.memoryKey())
+	if err != nil {
+		return r, err
+	}
+	if r.notes.Own, err = d.ranked(ctx, d.memoryKey(), own); err == nil {
+		r.notes.Shared, err = d.ranked(ctx, store.GlobalMemoryWorkspace, shared)
 	}
 	return r, err
 }
@@ -46,13 +49,13 @@ func (d *drive) recall(ctx context.Context) (recalled, error) {
 func (d *drive) memoryKey() string { return d.workspace.Root() }
 
 // ranked is one scope of notes, the least fitting first.
-func (d *drive) ranked(ctx context.Context, scope string) ([]prompt.Note, error) {
-	entries, err := d.store.MemoryList(ctx, scope)
-	if err != nil || len(entries) == 0 {
-		return nil, err
+func (d *drive) ranked(ctx context.Context, scope string, entries []store.MemoryEntry) ([]prompt.Note, error) {
+	if len(entries) == 0 {
+		return nil, nil
 	}
 	var draws map[string]int
 	if len(entries) > 1 {
+		var err error
 		if draws, err = d.store.MemoryDraws(ctx, scope); err != nil {
 			return nil, err
 		}

@@ -63,10 +63,14 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(), Notes: st.recalled.notes,
 	})
 	st.recalled.own, st.recalled.shared = a.RecalledOwn, a.RecalledShared
-	if detail := a.RecallDetail(); detail != "" {
-		d.rec.context(st.n, "memory_recall", detail)
+	// What the request carries is recorded with its answer: until then it is only
+	// a wish, and a row of its own would cost every step a transaction.
+	st.record = func() {
+		if detail := a.RecallDetail(); detail != "" {
+			d.rec.context(st.n, "memory_recall", detail)
+		}
+		d.rec.assembled(st.n, a)
 	}
-	d.rec.assembled(st.n, a)
 	opening := d.opening(st.n)
 	r := prompt.Render(d.frame(opening), a)
 	st.user = r.User

@@ -182,8 +182,12 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 	if len(ready) == 0 {
 		return nil
 	}
-	if err := d.lease.Flush(ctx); err != nil {
-		return err
+	// What has an effect waits for the record of its permission. A read has none:
+	// what is recorded joins the step, or is written within a few milliseconds.
+	if slices.ContainsFunc(ready, func(c *call) bool { return !c.spec.IsReadOnly() }) {
+		if err := d.lease.Flush(ctx); err != nil {
+			return err
+		}
 	}
 	if len(ready) == 1 {
 		return d.runCall(ctx, st, ready[0])

@@ -139,6 +139,10 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	if err == nil && resp == nil {
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
 	}
+	if st.record != nil {
+		st.record()
+		st.record = nil
+	}
 	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
 	if err == nil && purpose == store.ForStep {
 		st.calls = newCalls(st.n, resp.Calls)

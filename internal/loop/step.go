@@ -22,6 +22,7 @@ type step struct {
 	room   int    // tokens of its observation section
 	asked  int    // completions asked for it so far, failed ones included
 
+	record    func() // of what the request carries, once it was answered
 	response  *provider.Response
 	answered  bool // the model answered: no call, and an ending that is one
 	misshapen bool // it answered, and not in the demanded shape
