@@ -2,7 +2,6 @@ package harness_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -152,7 +151,7 @@ func TestTheCoreBuildIsSmallAndHasNothingOptional(t *testing.T) {
 func TestEveryLayerThatExistsIsNamedOnce(t *testing.T) {
 	for i, l := range layers {
 		if slices.Contains(layers[i+1:], l) || slices.Contains(outside, l) {
-			t.Error(fmt.Sprintf("layer %q stands twice", l))
+			t.Errorf("layer %q stands twice", l)
 		}
 	}
 }

@@ -63,8 +63,9 @@ func TestTheProgramsOfTheReadmeCompile(t *testing.T) {
 	if len(blocks) < 3 {
 		t.Fatalf("the README has %d Go blocks: want the program, the tool and the task", len(blocks))
 	}
-	program, ok := strings.CutPrefix(strings.Join(blocks[0], "\n"), "func main() {\n")
-	if program, ok = strings.CutSuffix(program, "\n}"); !ok {
+	program, opened := strings.CutPrefix(strings.Join(blocks[0], "\n"), "func main() {\n")
+	program, closed := strings.CutSuffix(program, "\n}")
+	if !opened || !closed {
 		t.Fatalf("the first Go block of the README is no func main:\n%s", strings.Join(blocks[0], "\n"))
 	}
 	body := code(strings.Split(program, "\n"))

@@ -473,7 +473,9 @@ func (d *drive) settle(st *step) {
 	}
 	d.tellGuarded(st)
 	d.judgeAnswer(st)
-	st.progress = d.stall.step(st.signature(), st.changed())
+	if !d.lastWord(st) { // what ends the run well is no step in a circle
+		st.progress = d.stall.step(st.signature(), st.changed())
+	}
 	if st.progress == replan && st.pause == nil {
 		window, _ := d.contract.Stall.Limits()
 		st.notes = append(st.notes, note(st.n, prompt.Replan(window, st.signature())))

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,14 +250,6 @@ func lastUser(m *scripted.Model) string {
 		return ""
 	}
 	return reqs[len(reqs)-1].User
-}
-
-func args(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 func write(path, content string) scripted.Turn {

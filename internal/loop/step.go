@@ -37,10 +37,9 @@ type step struct {
 	speculated trace.Speculated
 	recalled   recalled
 
-	pause     *trace.Outcome // the step stops here and waits for a person
-	pausedBy  *call          // the call that waits; its result comes with the decision
-	stopped   bool           // the operator ended the turn before a tool of it ran
-	committed bool
+	pause    *trace.Outcome // the step stops here and waits for a person
+	pausedBy *call          // the call that waits; its result comes with the decision
+	stopped  bool           // the operator ended the turn before a tool of it ran
 }
 
 // observations are what the step adds to the ledger, in order: one for each

@@ -32,7 +32,7 @@ var stops = []stop{
 		return &trace.Outcome{Kind: trace.SchemaUnsatisfied, Steps: st.n}
 	}},
 	{"answered, and nothing checks", func(d *drive, st *step) *trace.Outcome {
-		if d.criterion != nil || !st.answered || st.misshapen {
+		if d.criterion != nil || !d.lastWord(st) {
 			return nil
 		}
 		return &trace.Outcome{Kind: trace.Finished, Steps: st.n}
@@ -43,6 +43,12 @@ var stops = []stop{
 		}
 		return &trace.Outcome{Kind: trace.Cancelled, Steps: st.n}
 	}},
+}
+
+// lastWord reports whether the step is all that the run still owed: an answer in
+// the demanded shape, when nothing checks the work or the work has passed.
+func (d *drive) lastWord(st *step) bool {
+	return st.answered && !st.misshapen && (d.criterion == nil || d.shape.closing)
 }
 
 // outcome is what the step leads to, or nil to go on.

@@ -216,6 +216,21 @@ func TestAPassingGateWithoutAnAnswerAsksForTheAnswerOnly(t *testing.T) {
 	}
 }
 
+func TestTheRightAnswerAfterWrongOnesIsNoStall(t *testing.T) {
+	strict := func(c *task.Contract) {
+		c.Stall = task.Stall{Window: 2, Replans: -1}
+		c.Budget.Retries = 3
+	}
+	f := newFixture(t, readCall("x"), scripted.Say("prose"), scripted.Say(good))
+	if res := f.must(trace.Finished, shaped(t), strict); res.Output == nil {
+		t.Error("no output")
+	}
+	f = newFixture(t, write("done.txt", "yes"), scripted.Say("prose"), scripted.Say(good))
+	if res := f.must(trace.Success, shaped(t), strict, gate(verify.Command("sh", "-c", "test -f done.txt"))); res.Output == nil {
+		t.Error("no output")
+	}
+}
+
 func TestAClosingStepIsAllowedBeyondTheCapOnce(t *testing.T) {
 	f := newFixture(t, write("done.txt", "yes"), scripted.Say(good))
 	res := f.must(trace.Success, withSteps(1), shaped(t), gate(verify.Command("sh", "-c", "test -f done.txt")))
