@@ -5,6 +5,7 @@ import (
 	"github.com/initorigin/io-harness-go/internal/loop"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -105,4 +106,10 @@ func Answer(id trace.QuestionID, texts ...string) Option {
 // has no effect on a new turn.
 func Verdict(id trace.PlanID, v approve.PlanVerdict) Option {
 	return func(o *options) { o.resume.Verdict = &loop.Verdict{ID: id, Verdict: v} }
+}
+
+// Recover says what became of the call that a turn waits for, because it was cut
+// off and may have happened. It is for ResumeTurn and has no effect on a new turn.
+func Recover(d store.RecoveryDecision) Option {
+	return func(o *options) { o.resume.Recovery = &d }
 }

@@ -180,8 +180,8 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 }
 
 // ResumeTurn goes on with a turn that paused, was interrupted, or whose process
-// died, and closes it again with its new outcome. Decide answers the request
-// that it waits for. A turn that ended is reported as it ended.
+// died, and closes it again with its new outcome. Decide, Answer, Verdict or
+// Recover says what it waits for. A turn that ended is reported as it ended.
 func (s *Session) ResumeTurn(ctx context.Context, id trace.TurnID, opts ...Option) (*Turn, error) {
 	if !s.busy.TryLock() {
 		return nil, ErrTurnInProgress

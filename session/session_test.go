@@ -22,6 +22,7 @@ import (
 	"github.com/initorigin/io-harness-go/session"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
 )
@@ -428,6 +429,38 @@ func TestAPausedTurnIsGoneOnWithByItsResume(t *testing.T) {
 		if next := f.turn(s, "and?"); next.Parent != paused.ID || !strings.Contains(said(f.last()), "write it") {
 			t.Errorf("%+v", next)
 		}
+	}
+}
+
+func TestATurnWhoseCallWasCutOffIsGoneOnWithByAPersonsWord(t *testing.T) {
+	f := newFixture(t, scripted.Call("probe", nil))
+	calls := 0
+	probing, cut := context.WithCancel(ctx)
+	f.cfg.Defaults.Tools = tool.Toolbox{tool.New("probe", "Probes.", func(c context.Context, _ struct{}) (string, error) {
+		calls++
+		cut()
+		<-c.Done()
+		return "", c.Err()
+	})}
+	s := f.open()
+	_, err := s.Turn(probing, "probe it")
+	var te *session.TurnError
+	if !errors.As(err, &te) || calls != 1 {
+		t.Fatalf("%v after %d calls", err, calls)
+	}
+	waiting, err := s.ResumeTurn(ctx, te.Turn)
+	if err != nil || waiting.Outcome.Kind != trace.AwaitingRecovery {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
+	f.model.Push(scripted.Call("probe", nil), scripted.Say("done"))
+	back, err := s.ResumeTurn(ctx, te.Turn, session.Recover(store.RecoveryDecision{
+		ID: waiting.Outcome.AttemptID, Verdict: store.RecoveredCompleted, Account: "it was probed",
+	}))
+	if err != nil || back.Outcome.Kind != trace.Finished || back.Reply != "done" || calls != 1 {
+		t.Fatalf("%+v, %v after %d calls", back, err, calls)
+	}
+	if got := f.last().User; !strings.Contains(got, "it was probed") {
+		t.Errorf("the account was not told:\n%s", got)
 	}
 }
 
