@@ -154,8 +154,7 @@ func (h *Harness) RetryGate(ctx context.Context, id trace.RunID, opts ...ResumeO
 // goal, its policy, what it had observed and said, and nothing spent. Step 0 is
 // before its first. The old run stays as it is, and the new one waits to be
 // driven by Resume, under the same or another contract. Files are not touched:
-// to put them back as well, take the later steps back with Rewind and UndoStep,
-// the last first.
+// to put them back as well, take the later steps back with Rewind and UndoFrom.
 func (h *Harness) Fork(ctx context.Context, id trace.RunID, step int) (trace.RunID, error) {
 	return h.host.Store.ForkRun(ctx, id, step)
 }

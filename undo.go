@@ -7,7 +7,8 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-// Undo says what of a run Rewind takes back. UndoFile, UndoStep and UndoRun make one.
+// Undo says what of a run Rewind takes back. UndoFile, UndoStep,
+// UndoFrom and UndoRun make one.
 type Undo struct{ what loop.Undo }
 
 // UndoFile puts one file back to what it was before the run first wrote it. path
@@ -17,6 +18,11 @@ func UndoFile(path string) Undo { return Undo{loop.Undo{Path: path}} }
 // UndoStep takes the changes of one step back, the last first: all changes of a
 // file or none, and only where the file still is as the step left it.
 func UndoStep(n int) Undo { return Undo{loop.Undo{Step: n}} }
+
+// UndoFrom takes the changes of step n and of every later one back, in the way of
+// UndoStep. Beside a Fork of the step before n it gives the new run the files that
+// belong to it.
+func UndoFrom(n int) Undo { return Undo{loop.Undo{From: n}} }
 
 // UndoRun takes the whole run back: its files, its notes and its waiting
 // children.

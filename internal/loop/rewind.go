@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -18,6 +19,7 @@ import (
 type Undo struct {
 	Path string
 	Step int
+	From int // this step and every later one
 	All  bool
 }
 
@@ -30,8 +32,8 @@ type Undo struct {
 // A run that is being driven is a *store.ConflictError.
 func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewound, error) {
 	h = h.withDefaults()
-	if what.Step < 0 || what == (Undo{}) {
-		return nil, &task.InvalidError{Field: "Undo", Reason: "names nothing: say UndoFile with a path, UndoStep with a step from 1 on, or UndoRun"}
+	if what.Step < 0 || what.From < 0 || what == (Undo{}) {
+		return nil, &task.InvalidError{Field: "Undo", Reason: "names nothing: say UndoFile with a path, UndoStep or UndoFrom with a step from 1 on, or UndoRun"}
 	}
 	info, err := h.Store.Run(ctx, id)
 	if err != nil {
@@ -97,7 +99,9 @@ type rewind struct {
 func (r *rewind) run(ctx context.Context, what Undo) error {
 	switch {
 	case what.Step > 0:
-		return r.step(ctx, what.Step)
+		return r.steps(ctx, what.Step, what.Step)
+	case what.From > 0:
+		return r.steps(ctx, what.From, math.MaxInt)
 	case what.Path != "":
 		return r.path(ctx, what.Path)
 	}
@@ -200,9 +204,9 @@ func failedItem(path string, err error) trace.RewoundItem {
 	return i
 }
 
-// step takes the changes of one step back, the last first, file by file: all
-// changes of a file or none.
-func (r *rewind) step(ctx context.Context, n int) error {
+// steps takes the changes of the steps between from and to back, the last change
+// first, file by file: all of these changes of a file or none.
+func (r *rewind) steps(ctx context.Context, from, to int) error {
 	edits, err := store.Collect(r.store.Edits(ctx, r.row.RunID))
 	if err != nil {
 		return err
@@ -214,7 +218,7 @@ func (r *rewind) step(ctx context.Context, n int) error {
 		if _, ok := first[e.Path]; !ok {
 			first[e.Path] = e.ID
 		}
-		if e.Step != n || e.Reverted != 0 {
+		if e.Step < from || e.Step > to || e.Reverted != 0 {
 			continue
 		}
 		if byPath[e.Path] == nil {
@@ -264,7 +268,7 @@ func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit, fi
 	return r.add(ctx, i, ids...)
 }
 
-// created reports whether the step made the file: its first edit is the run's
+// created reports whether the steps made the file: its first edit is the run's
 // first of a path where nothing was.
 func (r *rewind) created(ctx context.Context, path string, isFirst bool) (bool, error) {
 	if !isFirst {

@@ -139,6 +139,51 @@ func TestAStepIsUndoneLastChangeFirst(t *testing.T) {
 	}
 }
 
+func TestAForkGetsTheFilesThatBelongToItsStep(t *testing.T) {
+	f := newFixture(t,
+		edit("a.txt", "one", "1"), write("early.txt", "early\n"),
+		edit("a.txt", "1", "uno"), write("late.txt", "late\n"), edit("early.txt", "early", "changed"), edit("a.txt", "uno", "eins"),
+		scripted.Say("done"))
+	f.write("a.txt", "one\ntwo\n")
+	res := f.must(trace.Finished)
+	fork, err := f.store.ForkRun(context.Background(), res.RunID, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := f.rewind(res.RunID, Undo{From: 3})
+	if !r.Clean() || len(r.Files) != 3 {
+		t.Errorf("%+v", r)
+	}
+	if got := f.read("a.txt"); got != "1\ntwo\n" {
+		t.Errorf("a.txt is %q", got)
+	}
+	if got := f.read("early.txt"); got != "early\n" {
+		t.Errorf("early.txt is %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "late.txt")); !os.IsNotExist(err) {
+		t.Errorf("late.txt is still there: %v", err)
+	}
+	f.script(edit("a.txt", "1", "ein"), scripted.Say("done otherwise"))
+	end, err := f.resume(fork, Resumption{})
+	if err != nil || end.Outcome.Kind != trace.Finished || f.read("a.txt") != "ein\ntwo\n" {
+		t.Errorf("%s, %v, a.txt %q", end.Outcome, err, f.read("a.txt"))
+	}
+	if again := f.rewind(res.RunID, Undo{From: 3}); len(again.Files) != 0 {
+		t.Errorf("taken back twice: %+v", again.Files)
+	}
+}
+
+func TestALaterChangeByAnotherKeepsTheWholeFile(t *testing.T) {
+	f := newFixture(t, edit("a.txt", "one", "1"), edit("a.txt", "two", "2"), scripted.Say("done"))
+	f.write("a.txt", "one\ntwo\n")
+	res := f.must(trace.Finished)
+	f.write("a.txt", "1\nby hand\n")
+	r := f.rewind(res.RunID, Undo{From: 1})
+	if v := verdicts(r); v["a.txt"] != trace.Stale || f.read("a.txt") != "1\nby hand\n" {
+		t.Errorf("%v, a.txt %q", v, f.read("a.txt"))
+	}
+}
+
 func TestOneFileThatIsRefusedDoesNotKeepTheRestFromBeingUndone(t *testing.T) {
 	f := newFixture(t, write("a.txt", "1"), write("b.txt", "2"), write("c.txt", "3"))
 	f.write("a.txt", "0")
