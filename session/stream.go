@@ -58,12 +58,19 @@ func (st *Stream) Events() iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
 		st.start.Do(func() {
 			ctx, cancel := context.WithCancel(st.ctx)
-			events, gone, done := make(chan trace.Event), make(chan struct{}), make(chan struct{})
+			events, seen := make(chan trace.Event), make(chan struct{})
+			gone, done := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(done)
 				st.turn, st.err = st.run(func(ev trace.Event) trace.Flow {
 					select {
 					case events <- ev:
+						// The turn goes on when the event was read and not when it was
+						// taken: who leaves at this event leaves at this point.
+						select {
+						case <-seen:
+						case <-gone:
+						}
 					case <-gone:
 					}
 					return trace.Continue
@@ -80,6 +87,7 @@ func (st *Stream) Events() iter.Seq2[trace.Event, error] {
 					if !yield(ev, nil) {
 						return
 					}
+					seen <- struct{}{}
 				case <-done:
 					if st.err != nil {
 						yield(trace.Event{}, st.err)

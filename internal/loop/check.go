@@ -20,18 +20,23 @@ import (
 // text. An error means that the gate did not get to judge: the run stays as it
 // is, and the same evaluation can be made again.
 func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, err error) {
-	if d.criterion == nil || d.sparesReview(answered) {
+	if d.criterion == nil {
 		return false, nil
+	}
+	if d.sparesReview(answered) {
+		return d.shape.closing, nil // what it passed is as it was
 	}
 	if err := d.lease.Flush(ctx); err != nil {
 		return false, err
 	}
 	v, err := verify.Evaluate(ctx, d.criterion, d.gateEnv(n))
+	row := d.rec.gate(n, v, err)
 	if cause := context.Cause(ctx); cause != nil {
-		return false, cause
+		// What was cut off is on record as an evaluation that can be repeated; a
+		// verdict that was reached is used by the resume.
+		return false, errors.Join(cause, d.lease.Flush(context.WithoutCancel(ctx)))
 	}
 	d.edits = 0
-	row := d.rec.gate(n, v, err)
 	d.route.judgedBy(row, d.contract.Routing.EscalateAfter)
 	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
 	if err != nil {
@@ -41,6 +46,9 @@ func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, e
 		return true, nil
 	}
 	d.gateFailed, d.shape.closing = true, false
+	if n >= d.contract.Budget.StepCap() {
+		return false, d.lease.Flush(ctx) // a resume with more steps tells it
+	}
 	return false, d.tellVerdict(ctx, n, v.Feedback())
 }
 
@@ -61,7 +69,7 @@ func (d *drive) tellVerdict(ctx context.Context, n int, feedback string) error {
 // review is bought when something changed, or when the model says that it is
 // done.
 func (d *drive) sparesReview(answered bool) bool {
-	return d.criterion.Phase() == verify.PhaseReview && d.edits == 0 && !answered
+	return d.criterion.Phase() == verify.PhaseReview && d.edits == 0 && (!answered || d.shape.closing)
 }
 
 // changes are the files that the run wrote, in the order of their first write,

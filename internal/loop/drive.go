@@ -360,7 +360,7 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 
 // step is one pass of the loop: observe, reason, act, commit, check, stop.
 func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
-	if n > d.contract.Budget.StepCap() && !d.shape.closing {
+	if past := n - d.contract.Budget.StepCap(); past > 1 || past == 1 && !d.shape.closing {
 		return d.finish(ctx, trace.Outcome{Kind: d.capKind(), Steps: d.last})
 	}
 	st := &step{n: n}
@@ -422,7 +422,10 @@ func (d *drive) passed(ctx context.Context) (*trace.Outcome, error) {
 // capKind is how a run ends that used up its steps: that a criterion judged and
 // said no is a fact that a mere cap would hide.
 func (d *drive) capKind() trace.OutcomeKind {
-	if d.gateFailed {
+	switch {
+	case d.shape.closing:
+		return trace.SchemaUnsatisfied
+	case d.gateFailed:
 		return trace.VerificationFailed
 	}
 	return trace.StepCapReached

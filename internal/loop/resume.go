@@ -227,15 +227,26 @@ func report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*
 func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*drive, error) {
 	c := r.Defaults
 	c.Goal, c.Root = left.Info.Goal, left.Info.Root
+	var recorded task.Contract
+	var unreadable error
+	if len(left.Contract) > 0 {
+		recorded, unreadable = c.Restore(left.Contract)
+	}
+	stated := r.Defaults.Verify
 	switch {
 	case r.Contract != nil:
 		c = *r.Contract
 		c.Goal, c.Root = left.Info.Goal, left.Info.Root
+		stated = c.Verify
+	case unreadable != nil:
+		return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadableContract, Detail: unreadable.Error()}
 	case len(left.Contract) > 0:
-		var err error
-		if c, err = c.Restore(left.Contract); err != nil {
-			return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadableContract, Detail: err.Error()}
-		}
+		c = recorded
+	}
+	// The same criterion goes on with the fingerprints of the run's start, and gets
+	// back from the caller what no store can hold.
+	if whole, same := verify.WithPins(stated, recorded.Verify); same {
+		c.Verify = whole
 	}
 	c = c.Clone()
 	if err := c.Validate(); err != nil {
@@ -373,7 +384,8 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	if err != nil {
 		return err
 	}
-	v := verify.Verdict{Phase: verify.Phase(failed.Phase), Detail: failed.Detail, TellModel: true}
+	phase := verify.Phase(failed.Phase)
+	v := verify.Verdict{Phase: phase, Detail: failed.Detail, TellModel: verify.TellsModel(d.criterion, phase)}
 	for _, e := range events {
 		if e.Kind == "gate_output" && e.Step == failed.Step {
 			v.Output = e.Detail

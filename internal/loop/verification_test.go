@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -103,6 +105,115 @@ func TestAGateWhoseProgramIsMissingErrsAndCanBeRetried(t *testing.T) {
 	var re *store.ResumeError
 	if !errors.As(err, &re) || re.Reason != store.GateNotRetryable {
 		t.Errorf("retrying a gate that judged: %v", err)
+	}
+}
+
+func TestAGateThatIsCancelledCanBeRetried(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f := newFixture(t, readCall("x"))
+	slow := verify.Command("sh", "-c", "test -f done && exit 0; touch begun; sleep 60")
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(f.dir, "begun")); err == nil {
+				cancel()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	res, err := Run(ctx, f.host, f.contract(gate(slow)), nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	a, err := f.store.LastGateAttempt(context.Background(), res.RunID)
+	if err != nil || a == nil || a.Outcome != store.GateErrored {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	f.write("done", "")
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{})
+	if err != nil || end.Outcome.Kind != trace.Success {
+		t.Errorf("%s, %v", end.Outcome, err)
+	}
+}
+
+func TestAReviewerThatWasDownJudgesOnARetry(t *testing.T) {
+	down := true
+	by := verify.ReviewerFunc(func(context.Context, verify.ReviewRequest) (verify.ReviewResult, error) {
+		if down {
+			return verify.ReviewResult{}, &provider.Error{Kind: provider.Server, Status: 529, Message: "overloaded"}
+		}
+		return verify.ReviewResult{Passed: true}, nil
+	})
+	c := verify.Protect(verify.Review("r", by), "tests/*")
+	f := newFixture(t, write("a", "x"))
+	f.write("tests/one", "1")
+	res, err := f.run(gate(c))
+	var ge *verify.GateError
+	if !errors.As(err, &ge) {
+		t.Fatalf("%v", err)
+	}
+	down = false
+	if _, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{}); !errors.Is(err, task.ErrInvalid) && !errors.As(err, new(*verify.InvalidError)) {
+		t.Errorf("without the reviewer: %v", err)
+	}
+	f.write("tests/one", "2") // behind the run's back: the pins are those of its start
+	stated := f.contract(gate(c))
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{Contract: &stated})
+	if err != nil || end.Outcome.Kind != "" {
+		t.Errorf("a changed test passed: %s, %v", end.Outcome, err)
+	}
+	f.write("tests/one", "1")
+	f.script(scripted.Say("done"))
+	if end, err = f.resume(res.RunID, Resumption{Defaults: task.Contract{Verify: c}}); err != nil || end.Outcome.Kind != trace.Success {
+		t.Errorf("%s, %v", end.Outcome, err)
+	}
+}
+
+func TestAResumeTellsNoMoreThanTheDriveDid(t *testing.T) {
+	no := verify.ReviewerFunc(func(context.Context, verify.ReviewRequest) (verify.ReviewResult, error) {
+		return verify.ReviewResult{Reasons: []string{"the secret reason"}}, nil
+	})
+	for _, tc := range []struct {
+		name string
+		c    verify.Criterion
+		told bool
+	}{
+		{"a silent reviewer", verify.Review("r", no), false},
+		{"a reviewer that tells", verify.Review("r", no).TellModel(), true},
+		{"content", verify.Contains("a.txt", "y"), false},
+		{"a command", verify.Command("sh", "-c", "echo the secret reason; exit 1"), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t, write("a.txt", "x"))
+			id := f.must(trace.VerificationFailed, withSteps(1), gate(tc.c)).RunID
+			m := f.script(readCall("a.txt"))
+			c := f.contract(gate(tc.c), withSteps(2))
+			if _, err := f.resume(id, Resumption{Contract: &c}); err != nil {
+				t.Fatal(err)
+			}
+			told := lastUser(m)
+			if got := strings.Contains(told, "[check failed]"); got != tc.told {
+				t.Errorf("the verdict was told: %t\n%s", got, told)
+			}
+			if strings.Contains(told, "the secret reason") != tc.told {
+				t.Errorf("the reasons:\n%s", told)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatNeverComesEndsOneStepBeyondTheCap(t *testing.T) {
+	yes := verify.ReviewerFunc(func(context.Context, verify.ReviewRequest) (verify.ReviewResult, error) {
+		return verify.ReviewResult{Passed: true}, nil
+	})
+	turns := []scripted.Turn{write("a.txt", "x")}
+	for i := range 8 {
+		turns = append(turns, readCall(fmt.Sprint("other", i))) // the model calls what it was not offered
+	}
+	f := newFixture(t, turns...)
+	res := f.must(trace.SchemaUnsatisfied, withSteps(1), shaped(t), gate(verify.Review("r", yes)))
+	if res.Outcome.Steps > 2 {
+		t.Errorf("%d steps with a cap of 1", res.Outcome.Steps)
 	}
 }
 
