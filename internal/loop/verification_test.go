@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
@@ -214,6 +217,122 @@ func TestAnAnswerThatNeverComesEndsOneStepBeyondTheCap(t *testing.T) {
 	res := f.must(trace.SchemaUnsatisfied, withSteps(1), shaped(t), gate(verify.Review("r", yes)))
 	if res.Outcome.Steps > 2 {
 		t.Errorf("%d steps with a cap of 1", res.Outcome.Steps)
+	}
+}
+
+func TestAFailingGateIsOnRecordAndTold(t *testing.T) {
+	for _, tc := range []struct {
+		name, script, told, detail string
+		wall                       time.Duration
+	}{
+		{"its status", "echo boo; exit 1", "boo", "exit status 1", 0},
+		{"a ceiling that it hit", "echo boo; sleep 60", "boo", "wall", 300 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			m := f.script(readCall("x"), readCall("y"))
+			res := f.must(trace.VerificationFailed, withSteps(2), gate(verify.Command("sh", "-c", tc.script)), func(c *task.Contract) {
+				c.Sandbox.Limits.Wall = tc.wall
+			})
+			contains(t, "the next request", lastUser(m), "[check failed]", tc.told)
+			rows, err := store.Collect(f.store.SandboxEvents(context.Background(), res.RunID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds := map[string]string{}
+			for _, r := range rows {
+				kinds[r.Kind] += r.Detail + " "
+			}
+			if !strings.Contains(kinds["gate_phase_failed"]+kinds["cap_hit"], tc.detail) || !strings.Contains(kinds["gate_output"], "boo") {
+				t.Errorf("rows: %v", kinds)
+			}
+			again, err := f.resume(res.RunID, Resumption{})
+			if err != nil || again.Outcome.Kind != trace.VerificationFailed || len(m.Requests()) != 2 {
+				t.Errorf("resumed without steps: %s, %v, %d requests", again.Outcome, err, len(m.Requests()))
+			}
+		})
+	}
+}
+
+func TestEachDistinctFailureIsToldOnce(t *testing.T) {
+	f := newFixture(t)
+	m := f.script(readCall("x"), write("b.txt", ""), readCall("y"), readCall("z"), readCall("w"))
+	res := f.must(trace.VerificationFailed, withSteps(5), gate(verify.Command("sh", "-c", "ls; exit 1")))
+	if got := strings.Count(lastUser(m), "[check failed]"); got != 2 {
+		t.Errorf("told %d times, want once for each of two failures:\n%s", got, lastUser(m))
+	}
+	events, err := store.Collect(f.store.ContextEvents(context.Background(), res.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, e := range events {
+		if e.Kind == "gate_feedback" {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("%d rows of feedback", told)
+	}
+}
+
+func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
+	var seen []verify.FileChange
+	judge := verify.ReviewerFunc(func(_ context.Context, r verify.ReviewRequest) (verify.ReviewResult, error) {
+		seen = r.Changes
+		return verify.ReviewResult{Passed: true}, nil
+	})
+	f := newFixture(t, scripted.Calls(
+		scripted.Tool("write_file", map[string]string{"path": "new", "content": "n"}),
+		scripted.Tool("write_file", map[string]string{"path": "old", "content": "2"}),
+		scripted.Tool("write_file", map[string]string{"path": "gone", "content": "x"}),
+		scripted.Tool("write_file", map[string]string{"path": "big", "content": "small"}),
+		scripted.Tool("exec", map[string][]string{"argv": {"sh", "-c", "rm gone"}}),
+	))
+	f.write("old", "1")
+	f.write("gone", "g")
+	f.write("quiet", "q")
+	f.write("big", strings.Repeat("x", 2<<20))
+	f.must(trace.Success, gate(verify.Review("r", judge)))
+	for i, c := range seen {
+		if c.Unkept != "" {
+			seen[i].Unkept = "why"
+		}
+	}
+	want := []verify.FileChange{
+		{Path: "new", After: "n", Created: true},
+		{Path: "old", Before: "1", After: "2"},
+		{Path: "gone", Before: "g", Deleted: true},
+		{Path: "big", After: "small", Unkept: "why"},
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("the reviewer's files (-want +got):\n%s", diff)
+	}
+}
+
+func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
+	f := newFixture(t, write("a.txt", "x"))
+	f.host.Policy = policy.Default().Layer("t").AllowWrite("*")
+	res, err := f.run(gate(verify.Command("ls", "nowhere"))) // it would be asked: nobody can be
+	if err == nil {
+		t.Fatalf("%s", res.Outcome)
+	}
+	before, err := f.store.Run(context.Background(), res.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol := f.host.Policy.Layer("more").AllowExec("ls *")
+	m := f.script()
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{Policy: &pol})
+	if err != nil || end.Outcome.Kind != "" {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	after, err := f.store.Run(context.Background(), res.RunID)
+	if err != nil || after.Status != before.Status || after.LastStep != before.LastStep || after.Tokens != before.Tokens {
+		t.Errorf("before %+v\nafter %+v, %v", before, after, err)
+	}
+	if f.read("a.txt") != "x" || len(m.Requests()) != 0 {
+		t.Errorf("a.txt is %q after %d completions", f.read("a.txt"), len(m.Requests()))
 	}
 }
 
