@@ -121,6 +121,22 @@ func (d *drive) tell(ctx context.Context, obs ...trace.Observation) error {
 	return nil
 }
 
+// admitGate judges a gate's command. Its line is the operator's own and not a
+// model's, so a rule that allows the bare program is enough, where no rule speaks
+// of the line.
+func (d *drive) admitGate(n policy.Need) policy.Verdict {
+	v := d.policy.Check(n)
+	if v.Matched || v.Effect == policy.Allow {
+		return v
+	}
+	bare := n
+	bare.Argv = n.Argv[:1]
+	if b := d.policy.Check(bare); b.Matched && b.Effect == policy.Allow {
+		return b
+	}
+	return v
+}
+
 // gateEnv is what an evaluation may use: the run's boundary, without anybody
 // who could be asked.
 func (d *drive) gateEnv(n int) verify.Env {
@@ -133,7 +149,7 @@ func (d *drive) gateEnv(n int) verify.Env {
 		},
 		Admit: func(ctx context.Context, argv []string, program string) error {
 			j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
-			j.verdict = d.policy.Check(j.need)
+			j.verdict = d.admitGate(j.need)
 			if j.verdict.Effect == policy.Allow {
 				d.rec.decision(n, j, "allow", "policy", "", 0)
 				return d.lease.Flush(ctx)

@@ -310,6 +310,34 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 	}
 }
 
+func TestAGateIsAdmittedByItsLineOrItsProgram(t *testing.T) {
+	base := policy.Default().Layer("t").AllowWrite("*")
+	for _, tc := range []struct {
+		name string
+		pol  policy.Policy
+		runs bool
+	}{
+		{"its line", base.AllowExec("ls -a*"), true},
+		{"its program", base.AllowExec("ls"), true},
+		{"its program, and the line is denied", base.AllowExec("ls").DenyExec("ls -a*"), false},
+		{"its program, and the line is to be asked about", base.AllowExec("ls").AskExec("ls -a*"), false},
+		{"another line", base.AllowExec("ls -l*"), false},
+		{"nothing", base, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t, readCall("x"))
+			f.host.Policy = tc.pol
+			res, err := f.run(gate(verify.Command("ls", "-a")))
+			if ran := err == nil && res.Outcome.Kind == trace.Success; ran != tc.runs {
+				t.Errorf("%s, %v", res.Outcome, err)
+			}
+			if refused := errors.Is(err, policy.ErrRefused); refused == tc.runs {
+				t.Errorf("refused: %t, %v", refused, err)
+			}
+		})
+	}
+}
+
 func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
 	f := newFixture(t, write("a.txt", "x"))
 	f.host.Policy = policy.Default().Layer("t").AllowWrite("*")
