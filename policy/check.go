@@ -16,6 +16,10 @@ type Need struct {
 	// whole, joined with single spaces.
 	Argv []string
 
+	// Dir is the directory that the command starts in, relative to the workspace
+	// root. It decides nothing.
+	Dir string
+
 	// Resolved is what the target turned out to be: the absolute canonical path of a
 	// read or write, the absolute path of the program of an exec, the address that a
 	// name resolved to. Deny and ask rules are tested on it too; allow rules never

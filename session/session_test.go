@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	_ "modernc.org/sqlite"
@@ -461,6 +462,51 @@ func TestATurnWhoseCallWasCutOffIsGoneOnWithByAPersonsWord(t *testing.T) {
 	}
 	if got := f.last().User; !strings.Contains(got, "it was probed") {
 		t.Errorf("the account was not told:\n%s", got)
+	}
+}
+
+func TestAReplyThatIsGoneOnWithIsWork(t *testing.T) {
+	block := func(c context.Context, _ *provider.Request) (*provider.Response, error) {
+		<-c.Done()
+		return nil, c.Err()
+	}
+	stopped, stop := context.WithCancel(ctx)
+	f := newFixture(t, block, write("a.txt", "x"), func(c context.Context, r *provider.Request) (*provider.Response, error) {
+		stop()
+		return block(c, r)
+	}, scripted.Say("done"))
+	s, c := f.open(), task.New("x", f.dir)
+	c.Budget.Duration = 300 * time.Millisecond
+	turn := f.turn(s, "do it", session.WithContract(c))
+	if turn.Outcome.Kind != trace.TimeBudgetExceeded {
+		t.Fatalf("%+v", turn)
+	}
+	longer := session.WithContract(task.New("x", f.dir))
+	if _, err := s.ResumeTurn(stopped, turn.ID, longer); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	if runs, err := f.store.Resumable(ctx); err != nil || len(runs) != 1 {
+		t.Errorf("to be resumed: %+v, %v", runs, err)
+	}
+	end, err := s.ResumeTurn(ctx, turn.ID, longer)
+	if err != nil || end.Kind != session.Run || end.Reply != "done" {
+		t.Fatalf("%+v, %v", end, err)
+	}
+}
+
+func TestAReplyOverItsBudgetThatIsGoneOnWithLeavesSoundAccounts(t *testing.T) {
+	f := newFixture(t, scripted.Say("hello"), write("a.txt", "x"), scripted.Say("done"))
+	s, c := f.open(), task.New("x", f.dir)
+	c.Budget.Tokens = 1
+	turn := f.turn(s, "hi", session.WithContract(c))
+	if turn.Outcome.Kind != trace.CostBudgetExceeded {
+		t.Fatalf("%+v", turn)
+	}
+	if _, err := s.ResumeTurn(ctx, turn.ID, session.WithContract(task.New("x", f.dir))); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := f.store.Check(ctx); err != nil || !report.Sound() {
+		t.Errorf("%+v, %v", report, err)
 	}
 }
 

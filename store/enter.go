@@ -90,7 +90,10 @@ type SeqObservation struct {
 }
 
 var (
-	reopenRun    = statement{"reopen run", `UPDATE runs SET status = 'running', outcome = NULL, outcome_steps = NULL, waiting_id = NULL, provider = coalesce(?, provider) WHERE id = ?`}
+	reopenRun = statement{"reopen run", `UPDATE runs SET status = 'running', outcome = NULL, outcome_steps = NULL, waiting_id = NULL, provider = coalesce(?, provider) WHERE id = ?`}
+	// replyIsWork: a turn that ended before it had answered well, and is driven on,
+	// takes steps. What its completion drew belongs to no step.
+	replyIsWork  = statement{"reply is work", `UPDATE runs SET turn_kind = 'run', spent_tokens = 0 WHERE id = ? AND turn_kind = 'reply' AND last_step = 0`}
 	lastDrive    = statement{"last drive", `SELECT provider, policy, contract FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
 	closeDrives  = statement{"close drives", `UPDATE drives SET ended_at = ? WHERE run_id = ? AND ended_at IS NULL AND id <> ?`}
 	orphanHandle = statement{"orphan handles", `UPDATE process_handles SET state = 'orphaned', reason = ?, ended_at = ? WHERE run_id = ? AND state = 'running' RETURNING handle`}
@@ -241,6 +244,13 @@ func (s *Store) reopen(t *txn, info RunInfo, l *lease, how Takeover, opt EnterOp
 		if _, err := t.exec(dropSummary, info.ID); err != nil {
 			return nil, err
 		}
+		n, err := t.exec(replyIsWork, info.ID)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			res.Info.Kind, res.Info.Tokens = KindRun, 0
+		}
 	}
 	if _, err := t.exec(unreadMail, info.ID, info.LastStep); err != nil {
 		return nil, err
@@ -278,7 +288,7 @@ func resumable(q *query, run trace.RunID) (RunInfo, error) {
 		}
 		return info, err
 	}
-	if info.Kind == KindReply && info.Status == trace.StatusRunning {
+	if info.Kind == KindReply && info.LastStep == 0 && info.Status == trace.StatusRunning {
 		return info, &ResumeError{RunID: run, Reason: UnfinishedReply, Detail: "no step was committed: take the turn again"}
 	}
 	return info, nil

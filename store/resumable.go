@@ -49,7 +49,7 @@ func (s *Store) Resumable(ctx context.Context) (out []ResumableRun, err error) {
 				return err
 			}
 			for _, r := range runs {
-				if r.Kind == KindReply && r.Status == trace.StatusRunning {
+				if r.Kind == KindReply && r.LastStep == 0 && r.Status == trace.StatusRunning {
 					continue
 				}
 				if _, _, _, err := s.available(q, r.ID, now); err != nil {

@@ -66,12 +66,19 @@ func execTool(e *Env) tool.Tool {
 // where that makes the verdict stricter; where there is no file the name alone
 // decides, and the call then says that it is missing.
 func (e *Env) execNeed(p policy.Policy, argv []string) policy.Need {
-	n := policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv}
 	file, err := e.Resolve(argv[0])
 	if err != nil {
+		file = ""
+	}
+	return startNeed(p, argv, file)
+}
+
+// startNeed is the permission to start argv with the program found at file.
+func startNeed(p policy.Policy, argv []string, file string) policy.Need {
+	n := policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: file}
+	if file == "" {
 		return n
 	}
-	n.Resolved = file
 	if real, err := filepath.EvalSymlinks(file); err == nil && real != file {
 		behind := n
 		behind.Resolved = real

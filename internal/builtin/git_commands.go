@@ -122,6 +122,23 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 	if _, denied := g.permitted(splitNames(list.Stdout.String())); denied > 0 {
 		return gitResult{}, fmt.Errorf("%w: the policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one", errRefused, plural(denied, "file", "files"))
 	}
+	// For a repository within this one git asks that repository for its state, by
+	// its own settings, which nobody has looked at.
+	staged, err := g.git([]string{"ls-files", "-z", "--stage"}, in.Paths...)
+	if err != nil || !staged.Success() {
+		return staged, err
+	}
+	if staged.Stdout.Elided > 0 {
+		return gitResult{}, fmt.Errorf("%w: there are so many files below these paths that they cannot all be checked: name fewer. Nothing was staged", errRefused)
+	}
+	for _, entry := range append(splitNames(list.Stdout.String()), splitNames(staged.Stdout.String())...) {
+		if _, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(entry, "160000 ") || strings.HasSuffix(entry, "/") {
+			if name == "" {
+				name = entry
+			}
+			return gitResult{}, fmt.Errorf("%w: %s is a repository of its own below these paths, so nothing was staged: name the files to stage", errRefused, strings.TrimSuffix(name, "/"))
+		}
+	}
 	return g.git([]string{"add"}, in.Paths...)
 }
 

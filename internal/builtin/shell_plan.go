@@ -122,11 +122,7 @@ func (e *Env) shellNeeds(ws *workspace.Workspace, line *shellLine) []policy.Need
 			}
 			needs = append(needs, policy.Need{Act: policy.Read, Target: to})
 		} else {
-			n := policy.Need{Act: policy.Exec, Target: s.argv[0], Argv: s.argv}
-			if file, err := e.resolveIn(ws, s); err == nil {
-				n.Resolved = file
-			}
-			needs = append(needs, n)
+			needs = append(needs, e.stageNeed(ws, s))
 		}
 		for _, r := range s.redirects {
 			switch {
@@ -141,10 +137,41 @@ func (e *Env) shellNeeds(ws *workspace.Workspace, line *shellLine) []policy.Need
 	return needs
 }
 
+// stageNeed is the permission to start a stage. A program that is given by a path
+// from another directory than the root is judged by its path from the root, as it
+// would be without the cd, or without the "./" where a rule is stricter on that.
+func (e *Env) stageNeed(ws *workspace.Workspace, s *shellStage) policy.Need {
+	file, err := e.resolveIn(ws, s)
+	if err != nil {
+		file = ""
+	}
+	p := ws.Policy()
+	n := startNeed(p, s.argv, file)
+	if program := s.argv[0]; s.dir != "" && givenByPath(program) {
+		bare := path.Join(s.dir, filepath.ToSlash(program))
+		for i, spelling := range []string{"./" + bare, bare} {
+			argv := append([]string{spelling}, s.argv[1:]...)
+			from := startNeed(p, argv, file)
+			v := p.Check(from)
+			if i == 0 || v.Matched && strictness(v.Effect) > strictness(p.Check(n).Effect) {
+				n = from
+			}
+		}
+	}
+	n.Dir = s.dir
+	return n
+}
+
+// givenByPath reports whether a program is named by a relative path and not looked
+// for by its name.
+func givenByPath(program string) bool {
+	return strings.ContainsAny(program, "/"+string(filepath.Separator)) && !filepath.IsAbs(program)
+}
+
 // resolveIn finds the program of a stage from the directory that the stage runs in.
 func (e *Env) resolveIn(ws *workspace.Workspace, s *shellStage) (string, error) {
 	program := s.argv[0]
-	if strings.ContainsAny(program, "/"+string(filepath.Separator)) && !filepath.IsAbs(program) {
+	if givenByPath(program) {
 		program = filepath.Join(ws.Root(), filepath.FromSlash(s.dir), program)
 	}
 	return e.Resolve(program)

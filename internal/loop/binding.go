@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,8 +9,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -31,6 +32,7 @@ type binding map[string]string
 // bind looks at what the needs of a call name, at the moment of the question.
 func (d *drive) bind(needs []policy.Need) binding {
 	b := binding{}
+	starts := slices.ContainsFunc(needs, func(n policy.Need) bool { return n.Act == policy.Exec })
 	for _, n := range needs {
 		switch n.Act {
 		case policy.Write:
@@ -42,21 +44,38 @@ func (d *drive) bind(needs []policy.Need) binding {
 				b.add(n.Resolved, true)
 			}
 			for _, arg := range n.Argv {
-				if real, err := d.workspace.Canonical(arg); err == nil && real != "" {
-					b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), false)
-				}
+				d.bindArgument(b, n.Dir, arg)
+			}
+		case policy.Read:
+			if starts { // what a command is fed
+				d.bindArgument(b, "", n.Target)
 			}
 		}
 	}
 	return b
 }
 
+// bindArgument keeps the file of the workspace that an argument names from the
+// directory dir, if it names one.
+func (d *drive) bindArgument(b binding, dir, arg string) {
+	rel, ok := d.workspace.Relative(arg)
+	if !ok {
+		if filepath.IsAbs(arg) {
+			return
+		}
+		rel = path.Join(dir, filepath.ToSlash(arg))
+	}
+	if real, err := d.workspace.Canonical(rel); err == nil && real != "" {
+		b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), false)
+	}
+}
+
 // add keeps the content of the file at path. A path where nothing is, or no
 // regular file, counts only when it is wanted: most arguments name no file.
-func (b binding) add(path string, wanted bool) {
-	sum, err := contentOf(path)
+func (b binding) add(file string, wanted bool) {
+	sum, err := contentOf(file)
 	if err == nil || wanted && errors.Is(err, fs.ErrNotExist) {
-		b[path] = sum
+		b[file] = sum
 	}
 }
 
@@ -98,25 +117,43 @@ func (b binding) changed() string {
 	return ""
 }
 
+// askedAct is one act that a question stood for.
+type askedAct struct {
+	Act    policy.Act `json:"act"`
+	Target string     `json:"target"`
+}
+
+// about is what is stored with a question: the files that its answer is bound to,
+// and all acts that the answer decides, of which people saw the last.
+type about struct {
+	Files binding    `json:"files,omitempty"`
+	Asked []askedAct `json:"asked"`
+}
+
 // marshal is the binding as it is stored with the question.
-func (b binding) marshal() (json.RawMessage, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(b)
+func (b binding) marshal(acts []askedAct) (json.RawMessage, error) {
+	return json.Marshal(about{b, acts})
 }
 
 // boundTo reads a stored binding. What cannot be read binds to something that
 // can never hold: an approval that nobody can check is not used.
 func boundTo(raw json.RawMessage) binding {
-	if len(raw) == 0 {
-		return nil
-	}
-	b := binding{}
-	if err := json.Unmarshal(raw, &b); err != nil {
+	a, err := readAbout(raw)
+	if err != nil {
 		return binding{"": "unreadable"}
 	}
-	return maps.Clone(b)
+	return a.Files
+}
+
+func readAbout(raw json.RawMessage) (about, error) {
+	var a about
+	if len(raw) == 0 {
+		return a, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&a)
+	return a, err
 }
 
 // begun is the binding of an approved call of which a dead drive may have made a

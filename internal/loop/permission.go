@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type grant struct {
 	act    policy.Act
 	target string
 	id     trace.RequestID
+	asked  []askedAct // everything that the one question stood for
 }
 
 // judged is one need with the policy's answer.
@@ -62,6 +64,7 @@ func (d *drive) whole(st *step, c *call) (string, bool) {
 // pauses, and an error only when the drive cannot go on.
 func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Need) (bool, error) {
 	var asks, allowed []judged
+	var granted []askedAct
 	line, isWhole := d.whole(st, c)
 	for _, n := range needs {
 		j := judged{need: n, verdict: d.judge(n)}
@@ -79,6 +82,7 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 			}
 			// A yes to a composite call was a yes to all of it.
 			if c.grant.covers(n) || isWhole && c.grant.covers(policy.Need{Act: policy.Exec, Target: line}) {
+				granted = append(granted, askedAct{n.Act, needTarget(n)})
 				continue
 			}
 			asks = append(asks, j)
@@ -90,7 +94,7 @@ func (d *drive) permit(ctx context.Context, st *step, c *call, needs []policy.Ne
 	ok := true
 	if len(asks) > 0 {
 		var err error
-		if ok, err = d.ask(ctx, st, c, needs, asks); err != nil || !ok {
+		if ok, err = d.ask(ctx, st, c, needs, asks, granted); err != nil || !ok {
 			return ok, err
 		}
 	}
@@ -131,7 +135,11 @@ func (d *drive) remembers(n policy.Need) (policy.Verdict, bool) {
 }
 
 func (g *grant) covers(n policy.Need) bool {
-	return g != nil && g.act == n.Act && g.target == needTarget(n)
+	if g == nil {
+		return false
+	}
+	one := askedAct{n.Act, needTarget(n)}
+	return one == askedAct{g.act, g.target} || slices.Contains(g.asked, one)
 }
 
 // needTarget is a need as people read it.
@@ -157,7 +165,10 @@ func (d *drive) refuse(st *step, c *call, j judged) {
 
 // ask puts one question to the approver and acts on the row that holds the
 // answer, whoever wrote it.
-func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need, asks []judged) (bool, error) {
+//
+// granted is what an earlier question about the call has settled: the new one
+// stands for it too.
+func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need, asks []judged, granted []askedAct) (bool, error) {
 	about := asks[len(asks)-1] // the last need of a call is its most specific
 	if line, ok := d.whole(st, c); ok {
 		about.need = policy.Need{Act: policy.Exec, Target: line}
@@ -174,7 +185,10 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 	}
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
 	about.bound = d.bind(needs)
-	bound, err := about.bound.marshal()
+	for _, j := range asks {
+		granted = append(granted, askedAct{j.need.Act, needTarget(j.need)})
+	}
+	bound, err := about.bound.marshal(granted)
 	if err != nil {
 		return false, err
 	}

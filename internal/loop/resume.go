@@ -411,8 +411,8 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 		return out, err
 	}
 	for _, p := range d.due {
-		if err := d.perform(ctx, p); err != nil {
-			return nil, err
+		if out, err := d.perform(ctx, p); out != nil || err != nil {
+			return out, err
 		}
 	}
 	switch {
@@ -434,10 +434,13 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 // perform carries out an act that a person approved while nobody drove the run:
 // that very call, through the ordinary pipeline, as the tool it was. The policy
 // is asked again, since a pause grants no immunity.
-func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
+//
+// An outcome means that the policy of this drive asks for more than the person was
+// asked: the call waits again, for an answer that stands for all of it.
+func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Outcome, error) {
 	if p.Tool == "" || p.Act == string(policy.Net) {
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
-		return err
+		return nil, err
 	}
 	d.entryCap = prompt.EntryCap(d.contextBudget().Effective(d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0))
 	st := &step{n: p.Step, response: &provider.Response{}}
@@ -445,12 +448,15 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
 		index: p.CallIndex, id: p.CallID, name: p.Tool, args: p.Arguments,
 		grant: &grant{act: policy.Act(p.Act), target: p.Target, id: p.ID},
 	}
+	if a, err := readAbout(p.Bound); err == nil {
+		c.grant.asked = a.Asked
+	}
 	st.calls = []*call{c}
 	if !d.hasAccount(st, c) && d.stale(st, c, p.Act, p.Target, d.begun(p)) {
 		d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
 	} else if len(p.Modified) > 0 {
 		if _, err := d.applyRewrite(st, c, p); err != nil {
-			return err
+			return nil, err
 		}
 		if !c.done {
 			c.grant.target = c.target()
@@ -458,23 +464,27 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) error {
 	}
 	if !c.done {
 		if err := d.prepare(ctx, st, c); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if st.pause != nil {
-		return fmt.Errorf("the approved act of request %d asks for something else again: %s", p.ID, st.pause)
+		// The new question has taken the place of this one.
+		if _, err := d.store.MarkPerformed(ctx, d.lease, p.ID); err != nil {
+			return nil, err
+		}
+		return d.finish(ctx, *st.pause)
 	}
 	if c.ready {
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
 			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
 		if err := d.runBatch(ctx, st, st.calls); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if _, err := d.store.MarkPerformed(ctx, d.lease, p.ID, c.observation); err != nil {
-		return err
+		return nil, err
 	}
 	d.ledger.Add(c.observation)
 	d.ledger.Committed()
-	return nil
+	return nil, nil
 }

@@ -164,7 +164,7 @@ func (d *drive) authorise(ctx context.Context) (*trace.Outcome, error) {
 			if d.granted[target] {
 				continue
 			}
-			agreed, err := d.ask(ctx, st, c, nil, []judged{j})
+			agreed, err := d.ask(ctx, st, c, nil, []judged{j}, nil)
 			if err != nil {
 				return nil, err
 			}
