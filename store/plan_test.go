@@ -67,7 +67,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readObservations, readTurns, readSummaries, readSteps, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
 		openAttempts, openInTree, accountsAfter, writesAfter, readProviderCalls, readCitations, insertCitation, readServerToolCalls, readPolicyEvents,
 		readSandboxEvents, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
-		readSnapshots, hasSnapshot, readDrives, runPolicy, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
+		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
 		readMemory, listMemory, sizeOfMemory, evictable, memoryDraws, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
 		waitingRuns, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,

@@ -54,6 +54,7 @@ var (
 		started_at, ended_at, coalesce(outcome, ''), dropped FROM drives WHERE run_id = ? ORDER BY id`}
 	readSummary = statement{"read run summary", `SELECT run_id, outcome, success, steps, tokens, duration_ms, finished_at FROM run_outcomes WHERE run_id = ?`}
 	readOutput  = statement{"read output", `SELECT schema, value, valid, attempts FROM run_outputs WHERE run_id = ?`}
+	runContract = statement{"run contract", `SELECT contract FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
 	runPolicy   = statement{"run policy", `SELECT policy FROM drives WHERE run_id = ? AND policy IS NOT NULL ORDER BY id DESC LIMIT 1`}
 )
 
@@ -111,6 +112,20 @@ func (s *Store) Elapsed(ctx context.Context, run trace.RunID) (time.Duration, er
 		return 0, err
 	}
 	return max(0, timeOf(s.stamp()).Sub(info.StartedAt)), nil
+}
+
+// RunContract is the contract that a run was last driven under, as it is stored,
+// or nil when none was recorded.
+func (s *Store) RunContract(ctx context.Context, run trace.RunID) (json.RawMessage, error) {
+	var contract []byte
+	err := s.read(ctx, "run contract", func(q *query) error {
+		err := q.row(runContract, []any{run}, &contract)
+		if noRows(err) {
+			return nil
+		}
+		return err
+	})
+	return contract, err
 }
 
 // RunPolicy is the policy recorded last for a run, or nil when there is none,

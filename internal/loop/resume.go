@@ -66,6 +66,9 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 	if err != nil {
 		return nil, res, err
 	}
+	if err := r.tryOut(ctx, h, id); err != nil {
+		return nil, res, err
+	}
 	lease, left, err := h.Store.EnterDrive(ctx, id, opts)
 	if err != nil {
 		return nil, res, err
@@ -83,6 +86,49 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 		d.close()
 	}
 	return nil, res, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+}
+
+// tryOut makes the drive of a resume that changes something, and throws it away:
+// entering the run takes the caller's word and ends what was recorded of its end,
+// which must not happen for a drive that cannot begin. What only reports, or gives
+// the run up, needs no drive.
+func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
+	if !r.drivesOn() {
+		return nil
+	}
+	info, err := h.Store.Run(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // entering it says so
+	}
+	if err != nil || info.Outcome.Kind.Final() {
+		return err
+	}
+	left := &store.Resumed{Info: info}
+	if left.Policy, err = h.Store.RunPolicy(ctx, id); err != nil {
+		return err
+	}
+	if left.Contract, err = h.Store.RunContract(ctx, id); err != nil {
+		return err
+	}
+	d, err := r.rebuild(ctx, h, left)
+	if err != nil {
+		return err
+	}
+	d.close()
+	return nil
+}
+
+// drivesOn reports whether the resume states something that a drive follows.
+func (r Resumption) drivesOn() bool {
+	switch {
+	case r.Decision != nil:
+		return r.Decision.Decision.Kind == approve.DecisionApprove
+	case r.Verdict != nil:
+		return r.Verdict.Verdict.Kind != approve.VerdictCancel && r.Verdict.Verdict.Decided()
+	case r.Recovery != nil:
+		return r.Recovery.Verdict != store.RecoveredAbort
+	}
+	return r.Answer != nil || r.Contract != nil || r.Policy != nil
 }
 
 // enter is what the store is told of a resume.

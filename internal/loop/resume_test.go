@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +128,42 @@ func TestWhatCannotBeResumedIsRefusedByName(t *testing.T) {
 	_, err = f.resume(res.RunID, Resumption{Recovery: &store.RecoveryDecision{ID: 999, Verdict: store.RecoveredRetry}})
 	if !errors.As(err, &re) || re.Reason != store.NoSuchAttempt {
 		t.Errorf("unknown attempt: %v", err)
+	}
+}
+
+func TestAResumeThatCannotDriveTakesNoWord(t *testing.T) {
+	f := newFixture(t)
+	res := f.mustWait(t)
+	f.script(scripted.Say("done"))
+	r := Resumption{Decision: &Decision{ID: res.Outcome.RequestID, Decision: approveAll()}}
+	if err := os.Rename(f.dir, f.dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	var bad *task.InvalidError
+	if _, err := f.resume(res.RunID, r); !errors.As(err, &bad) {
+		t.Fatalf("without the directory: %v", err)
+	}
+	if info, err := f.store.Run(context.Background(), res.RunID); err != nil || info.Outcome != res.Outcome {
+		t.Errorf("the run changed: %+v, %v", info, err)
+	}
+	if err := os.Rename(f.dir+".away", f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if end, err := f.resume(res.RunID, r); err != nil || end.Outcome.Kind != trace.Finished || f.read("a.txt") != "x" {
+		t.Errorf("%s, %v, a.txt %q", end.Outcome, err, f.read("a.txt"))
+	}
+}
+
+func TestAResumeUnderAContractThatCannotBeKeepsTheEnding(t *testing.T) {
+	f := newFixture(t, readCall("x"))
+	res := f.must(trace.StepCapReached, withSteps(1))
+	wrong := f.contract(gate(verify.Command("")))
+	if _, err := f.resume(res.RunID, Resumption{Contract: &wrong}); err == nil {
+		t.Fatal("no error")
+	}
+	info, err := f.store.Run(context.Background(), res.RunID)
+	if err != nil || info.Outcome != res.Outcome {
+		t.Errorf("the run changed: %+v, %v", info, err)
 	}
 }
 
