@@ -18,6 +18,9 @@ import (
 // git runs git in a directory of the workspace, apart from the harness.
 func (f *fixture) git(dir string, args ...string) string {
 	f.t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		f.t.Skip("git is not installed")
+	}
 	args = append([]string{"-C", filepath.Join(f.dir, dir), "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)
 	out, err := exec.Command("git", args...).CombinedOutput()
 	if err != nil {
