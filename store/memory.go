@@ -281,7 +281,12 @@ func (s *Store) MemoryList(ctx context.Context, workspace string) (es []MemoryEn
 // MemoryListBoth lists a workspace's notes and those kept for every workspace,
 // each as MemoryList does. It is one statement, because a run asks on every step.
 func (s *Store) MemoryListBoth(ctx context.Context, workspace string) (own, shared []MemoryEntry, err error) {
-	err = s.read(ctx, "list memory", func(q *query) error {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, classify(ctx, "list memory", err)
+	}
+	// A few rows by their key: hearing a cancellation within would cost more than
+	// reading them, because the driver starts goroutines for it.
+	err = s.read(context.WithoutCancel(ctx), "list memory", func(q *query) error {
 		all, err := list(q, listBoth, []any{workspace, GlobalMemoryWorkspace}, scanMemory)
 		own, shared = nil, nil
 		for _, e := range all {

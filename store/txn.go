@@ -22,9 +22,17 @@ type query struct {
 	ctx     context.Context
 	prepare func(statement) (*sql.Stmt, error)
 	fail    func(string) error
+	heed    context.Context // asked before each statement; nil when ctx does it
 }
 
+// point is passed before each statement: there a cancellation is heard that the
+// statement itself cannot hear, and there a test makes it fail.
 func (q *query) point(name string) error {
+	if q.heed != nil {
+		if err := q.heed.Err(); err != nil {
+			return err
+		}
+	}
 	if q.fail == nil {
 		return nil
 	}
@@ -298,7 +306,10 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 			s.w.sync = s.opt.sync
 		}
 	}()
-	t := &txn{query: query{ctx: ctx, prepare: prepare, fail: s.opt.fail}, conn: s.w.conn, now: s.stamp()}
+	// Who holds the file waits for nobody, so a cancellation is heard between two
+	// statements. The driver would start a goroutine for each to hear it within.
+	whole := context.WithoutCancel(ctx)
+	t := &txn{query: query{ctx: whole, prepare: s.w.prepare(whole), fail: s.opt.fail, heed: ctx}, conn: s.w.conn, now: s.stamp()}
 	if err := fn(t); err != nil {
 		return err
 	}
@@ -307,10 +318,11 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	}
 	// Not cancellable: a commit that went through and reported a cancellation
 	// would leave a lease that nobody knows to hold.
-	if err := run(context.WithoutCancel(ctx), commitNow); err != nil {
+	if err := run(whole, commitNow); err != nil {
 		return err
 	}
 	open = false
+	t.heed = nil // what is committed is no failure
 	return t.point("committed")
 }
 
