@@ -43,8 +43,11 @@ type Resumed struct {
 	// reports in, and finish the run with the same outcome.
 	Draining bool
 
-	LastStep     int
-	SpentTokens  int64
+	LastStep    int
+	SpentTokens int64 // by the committed steps
+	// CalledTokens is what all completions took that the trace knows of, also for
+	// steps that never committed.
+	CalledTokens int64
 	Policy       json.RawMessage // the recorded one, before this drive; empty when none was recorded
 	Contract     json.RawMessage
 	Observations []SeqObservation

@@ -34,6 +34,7 @@ var (
 		WHERE run_id = ? AND text IS NOT NULL ORDER BY id`}
 	insertSummary = statement{"insert summary", `INSERT INTO summaries (run_id, step, through_step, folded, text, before_tokens, after_tokens, tokens, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
+	calledTokens = statement{"called tokens", `SELECT coalesce(sum(total_tokens), 0) FROM provider_calls WHERE run_id = ?`}
 	ledgerLength = statement{"ledger length", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
 )
 
@@ -88,6 +89,9 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 			return &ResumeError{RunID: run, Reason: UnreadablePolicy, Detail: "the recorded policy is no JSON"}
 		}
 		if res.Observations, err = list(q, readObservations, []any{run, -1, noLimit}, scanObservation(run)); err != nil {
+			return err
+		}
+		if err = q.row(calledTokens, []any{run}, &res.CalledTokens); err != nil {
 			return err
 		}
 		if res.Turns, err = list(q, readTurns, []any{run, 0, noLimit}, scanTurn(run)); err != nil {

@@ -18,7 +18,7 @@ func (d *drive) deliver(ctx context.Context) (*trace.Outcome, error) {
 	if len(d.answers)+len(d.verdicts) == 0 {
 		return nil, nil
 	}
-	d.entryCap = prompt.EntryCap(d.contextBudget().Effective(d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0))
+	d.entryCap = prompt.EntryCap(d.room())
 	var due []store.Delivery
 	for _, q := range d.answers {
 		step, callID := d.askedBy(q.Step, q.CallID)

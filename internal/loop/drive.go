@@ -77,6 +77,7 @@ type drive struct {
 	handles    *builtin.Handles
 	catalogue  *catalogue
 	startedAt  time.Time // of the run, not of this drive
+	concluded  bool      // the drive ended in order
 	classes    bool      // a turn of a session: it streams, and has a kind
 
 	// The state of the run.
@@ -92,6 +93,7 @@ type drive struct {
 	turns         map[int]trace.AssistantTurn
 	last          int // the last committed step
 	spent         int64
+	lost          int64 // tokens of completions whose step never came to be: they count against the budget
 	entryCap      int
 	foldNow       bool
 	about         memory.Words // what the run has named so far
@@ -231,9 +233,14 @@ func (d *drive) models() (names []string) {
 	return names
 }
 
-// close gives back what newDrive opened. The lease is given back by conclude.
+// close gives back what newDrive opened. Nothing of the run is left to end here
+// unless the drive panicked or never began.
 func (d *drive) close() {
-	// Nothing is left to end here unless the drive panicked or never began.
+	if d.lease != nil && !d.concluded {
+		if err := d.lease.Release(context.Background()); err != nil {
+			d.log.Warn("the run's lease could not be released and lapses by itself", "run", d.runID(), "error", err)
+		}
+	}
 	if err := d.endCommands(context.Background()); err != nil {
 		d.log.Error("the end of the run's commands could not be recorded", "root", d.workspace.Root(), "error", err)
 	}
@@ -353,7 +360,12 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 		return out, err
 	}
 	if err := d.requirePrimary(ctx); err != nil {
-		return nil, err
+		var invalid *task.InvalidError
+		if !errors.As(err, &invalid) {
+			return nil, err
+		}
+		out, failed := d.finish(ctx, trace.Outcome{Kind: trace.ConfigError, Steps: d.last})
+		return out, errors.Join(err, failed)
 	}
 	return d.catchUp(ctx)
 }
@@ -393,7 +405,9 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 	}
 	d.settle(st)
 	out = d.outcome(st)
-	if err := d.commit(ctx, st, out); err != nil || out != nil {
+	if err := d.commit(ctx, st, out); err != nil && !headConflict(err) {
+		return nil, err // nothing of the step happened, its outcome least of all
+	} else if err != nil || out != nil {
 		return out, err
 	}
 	if d.planning { // there is no work to judge, and judging it may run commands
@@ -451,13 +465,11 @@ func (d *drive) work(ctx context.Context) error {
 // answer ends a turn that needed no work: one completion, and no step.
 func (d *drive) answer(ctx context.Context, st *step) (*trace.Outcome, error) {
 	d.spent += st.tokens
-	out := trace.Outcome{Kind: trace.Finished}
-	if d.contract.Budget.TokensExceeded(d.spent) {
-		out.Kind = trace.CostBudgetExceeded
-	} else {
-		d.reply = st.response.Text
+	if d.contract.Budget.TokensExceeded(d.spent + d.lost) {
+		return d.finish(ctx, trace.Outcome{Kind: trace.CostBudgetExceeded})
 	}
-	return d.finish(ctx, out, prompt.Reply(st.response.Text, d.entryCap))
+	d.reply = st.response.Text
+	return d.finish(ctx, trace.Outcome{Kind: trace.Finished}, prompt.Reply(st.response.Text, d.entryCap))
 }
 
 // settle adds to a step what the loop itself has to tell the model, and judges
@@ -507,10 +519,10 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 		if out.Kind == trace.Stalled {
 			d.rec.context(st.n, "stalled", "")
 		}
-		if len(st.calls) == 0 && st.answered {
-			d.reply = st.response.Text
+		c.Finish = &store.Finish{Outcome: *out, Output: d.output(out.Kind)}
+		if out.Kind == trace.Success || out.Kind == trace.Finished {
+			c.Finish.Reply = st.said()
 		}
-		c.Finish = &store.Finish{Outcome: *out, Reply: d.reply, Output: d.output(out.Kind)}
 	}
 	err := d.store.CommitStep(ctx, d.lease, c)
 	if err != nil && !headConflict(err) {
@@ -527,11 +539,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	if c.Changed {
 		d.edits++
 	}
-	if len(st.calls) == 0 {
-		d.reply = st.response.Text
-	} else if out == nil {
-		d.reply = ""
-	}
+	d.reply = st.said()
 	if st.progress == replan && st.pause == nil {
 		window, _ := d.contract.Stall.Limits()
 		d.emit(st.n, trace.Replanned{Window: window})
@@ -595,6 +603,7 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 			err = cause
 		}
 	}
+	d.concluded = true
 	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped()}
 	if out != nil {
 		res.Outcome = *out

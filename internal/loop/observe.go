@@ -20,8 +20,7 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if d.watch.Cancelled() {
 		return nil, &trace.Outcome{Kind: trace.Cancelled, Steps: st.n - 1}, nil
 	}
-	remaining, limited := d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0
-	st.room = d.contextBudget().Effective(remaining, limited)
+	st.room = d.room()
 	d.entryCap = prompt.EntryCap(st.room)
 	switch interrupted, err := d.steer(ctx, st); {
 	case err != nil:
@@ -50,6 +49,13 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 
 func (d *drive) contextBudget() prompt.Budget {
 	return prompt.Budget{MaxTokens: d.contract.Context.MaxTokens, Share: d.contract.Context.Share}
+}
+
+// room is how many tokens the observations of a step may take: what the context
+// has for them, and no more than the budget still has.
+func (d *drive) room() int {
+	limit := d.contract.Budget.Tokens
+	return d.contextBudget().Effective(limit-d.spent-d.lost, limit > 0)
 }
 
 // compose makes the request of a step out of the ledger.

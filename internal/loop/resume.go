@@ -103,6 +103,9 @@ func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
 	if err != nil || info.Outcome.Kind.Final() {
 		return err
 	}
+	if needed, err := goesOn(ctx, h.Store, info); err != nil || !r.saysAnything() && !needed {
+		return err
+	}
 	left := &store.Resumed{Info: info}
 	if left.Policy, err = h.Store.RunPolicy(ctx, id); err != nil {
 		return err
@@ -118,7 +121,39 @@ func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
 	return nil
 }
 
-// drivesOn reports whether the resume states something that a drive follows.
+// saysAnything reports whether the resume is more than a wish to see it go on.
+func (r Resumption) saysAnything() bool {
+	return r.Decision != nil || r.Answer != nil || r.Verdict != nil || r.Recovery != nil
+}
+
+// goesOn reports whether a run that waits for a person has been told to go on, by
+// another process. A run that waits for nobody goes on.
+func goesOn(ctx context.Context, st *store.Store, info store.RunInfo) (bool, error) {
+	switch info.Outcome.Kind {
+	case trace.AwaitingApproval:
+		p, err := st.Pending(ctx, info.Outcome.RequestID)
+		return p.Verdict == store.Approve, unlessAbsent(err)
+	case trace.AwaitingAnswer:
+		p, err := st.Question(ctx, info.Outcome.QuestionID)
+		return p.Answered(), unlessAbsent(err)
+	case trace.AwaitingPlan:
+		p, err := st.Plan(ctx, info.Outcome.PlanID)
+		return p.Verdict != store.PlanUndecided && p.Verdict != store.PlanCancel, unlessAbsent(err)
+	case trace.AwaitingRecovery:
+		open, err := st.OpenAttempts(ctx, info.ID)
+		return len(open) == 0, err
+	}
+	return true, nil
+}
+
+func unlessAbsent(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // entering the run says what is amiss
+	}
+	return err
+}
+
+// drivesOn reports whether a drive follows from what the resume says.
 func (r Resumption) drivesOn() bool {
 	switch {
 	case r.Decision != nil:
@@ -128,7 +163,7 @@ func (r Resumption) drivesOn() bool {
 	case r.Recovery != nil:
 		return r.Recovery.Verdict != store.RecoveredAbort
 	}
-	return r.Answer != nil || r.Contract != nil || r.Policy != nil
+	return true
 }
 
 // enter is what the store is told of a resume.
@@ -327,6 +362,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	}
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
+	d.lost = max(0, left.CalledTokens-left.SpentTokens-d.owed)
 	d.about = memory.WordsOf(d.contract.Goal)
 	for _, subject := range prompt.Subjects(stored) {
 		d.about.Add(subject)
@@ -488,7 +524,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
 		return nil, err
 	}
-	d.entryCap = prompt.EntryCap(d.contextBudget().Effective(d.contract.Budget.Tokens-d.spent, d.contract.Budget.Tokens > 0))
+	d.entryCap = prompt.EntryCap(d.room())
 	st := &step{n: p.Step, response: &provider.Response{}}
 	c := &call{
 		index: p.CallIndex, id: p.CallID, name: p.Tool, args: p.Arguments,

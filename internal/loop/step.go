@@ -54,6 +54,14 @@ func (s *step) observations() []trace.Observation {
 	return append(obs, s.notes...)
 }
 
+// said is the message of a step that asked for nothing.
+func (s *step) said() string {
+	if len(s.calls) > 0 {
+		return ""
+	}
+	return s.response.Text
+}
+
 // decision is the step in one line for the trace.
 func (s *step) decision() string {
 	if len(s.calls) == 0 {

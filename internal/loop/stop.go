@@ -20,7 +20,7 @@ var stops = []stop{
 		return &trace.Outcome{Kind: trace.Stalled, Steps: st.n}
 	}},
 	{"token budget", func(d *drive, st *step) *trace.Outcome {
-		if !d.contract.Budget.TokensExceeded(d.spent + st.tokens) {
+		if !d.contract.Budget.TokensExceeded(d.spent + d.lost + st.tokens) {
 			return nil
 		}
 		return &trace.Outcome{Kind: trace.CostBudgetExceeded, Steps: st.n}
