@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
@@ -190,4 +191,17 @@ func TestAResumedTurnDoesNotFoldAgain(t *testing.T) {
 		t.Errorf("%d folds: the resume bought another", m.n.Load())
 	}
 	f.shows("the resumed turn", []string{"PARAGRAPH-1", "PROMPT-3"}, []string{"PROMPT-1"})
+}
+
+func TestAnAnswerThatWasTooDearIsNoPartOfTheConversation(t *testing.T) {
+	f := newFixture(t)
+	s, _, _ := f.long(3)
+	f.model.Push(scripted.Say("ANSWER-4").Using(provider.Usage{TotalTokens: 1000}))
+	tight := task.Contract{Compaction: task.Compaction{Keep: 2}, Budget: budget.Limits{Tokens: 900}}
+	if turn := f.turn(s, "PROMPT-4", session.WithFoldNow(), session.WithContract(tight)); turn.Outcome.Kind != trace.CostBudgetExceeded || turn.Reply != "" {
+		t.Fatalf("%s with the reply %q", turn.Outcome, turn.Reply)
+	}
+	f.model.Push(scripted.Say("ANSWER-5"))
+	f.turn(s, "PROMPT-5")
+	f.shows("the next request", []string{"PROMPT-4", "PROMPT-5"}, []string{"ANSWER-4"})
 }

@@ -17,6 +17,9 @@ type Finish struct {
 	Output *Output
 	// Observations close the ledger of an answered turn, which commits no step.
 	Observations []trace.Observation
+	// Reported is what the provider counted for the completion of an answered turn;
+	// zero when it said nothing, or when the turn committed steps.
+	Reported int64
 }
 
 // Output is a run's answer in a demanded shape.
@@ -83,6 +86,11 @@ func (s *Store) finish(t *txn, d *Drive, f Finish) (lostHead, err error) {
 	}
 	if _, err := appendObservations(t, d.RunID, f.Observations); err != nil {
 		return nil, err
+	}
+	if f.Reported > 0 {
+		if _, err := t.exec(reportTokens, counter(f.Reported), d.RunID, d.StartStep); err != nil {
+			return nil, err
+		}
 	}
 	if o := f.Output; o != nil {
 		if _, err := t.exec(putOutput, d.RunID, rawJSON(o.Schema), rawJSON(o.Value), boolInt(o.Valid), o.Attempts, t.now); err != nil {

@@ -291,7 +291,7 @@ func TestSearchAnswers(t *testing.T) {
 		{"grep", `{"pattern":"package"}`, `grep "package" (1 hit)`, trace.ObsGrep, "package", []string{"\n[grep \"package\"]\na.go:1: package a\n"}},
 		{"grep", `{"pattern":"nothere"}`, `grep "nothere" (0 hits)`, trace.ObsGrep, "nothere", []string{"no matches"}},
 		{"grep", `{"pattern":"word"}`, `grep "word" (60 hits)`, trace.ObsGrep, "word", []string{"showing 50 of 60 hits"}},
-		{"grep", `{"pattern":"word","path_glob":"*.go"}`, `grep "word" (0 hits)`, trace.ObsGrep, "word", []string{"no matches"}},
+		{"grep", `{"pattern":"word","path_glob":"*.go"}`, `grep "word" (0 hits)`, trace.ObsGrep, "word in *.go", []string{"no matches"}},
 		{"grep", `{"pattern":"f("}`, "grep error", trace.ObsError, "", []string{"[grep error]", "backslash"}},
 		{"find", `{"name_glob":"*.go"}`, `find "*.go" (1 path)`, trace.ObsFind, "*.go", []string{"\n[find \"*.go\"]\na.go\n"}},
 		{"find", `{"glob":"nothere"}`, `find "nothere" (0 paths)`, trace.ObsFind, "nothere", []string{"no matches"}},

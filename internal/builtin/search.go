@@ -53,10 +53,15 @@ func grepTool() tool.Tool {
 			if err != nil {
 				return failed("grep error", "grep error", err.Error()), nil
 			}
+			// The same pattern elsewhere is another search: neither takes the other's place.
+			target := in.Pattern
+			if in.Glob != "" {
+				target += " in " + in.Glob
+			}
 			return tool.Result{
 				Text:     observation(fmt.Sprintf("grep %q", in.Pattern), grepBody(m)),
 				Decision: fmt.Sprintf("grep %q (%s)", in.Pattern, plural(m.Total, "hit", "hits")),
-				Kind:     trace.ObsGrep, Target: in.Pattern,
+				Kind:     trace.ObsGrep, Target: target,
 			}, nil
 		},
 	}

@@ -469,7 +469,10 @@ func (d *drive) answer(ctx context.Context, st *step) (*trace.Outcome, error) {
 		return d.finish(ctx, trace.Outcome{Kind: trace.CostBudgetExceeded})
 	}
 	d.reply = st.response.Text
-	return d.finish(ctx, trace.Outcome{Kind: trace.Finished}, prompt.Reply(st.response.Text, d.entryCap))
+	return d.finishWith(ctx, store.Finish{
+		Outcome: trace.Outcome{Kind: trace.Finished}, Reply: d.reply, Output: d.output(trace.Finished), Reported: st.reported,
+		Observations: []trace.Observation{prompt.Reply(st.response.Text, d.entryCap)},
+	})
 }
 
 // settle adds to a step what the loop itself has to tell the model, and judges
@@ -486,6 +489,7 @@ func (d *drive) settle(st *step) {
 	if st.plan != nil {
 		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))
 	}
+	st.tokens, d.owed = st.tokens+d.owed, 0 // of whoever was asked for permission
 	d.tellGuarded(st)
 	d.judgeAnswer(st)
 	if !d.lastWord(st) { // what ends the run well is no step in a circle
@@ -513,7 +517,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	obs := st.observations()
 	c := store.StepCommit{
 		Step: st.n, Decision: st.decision(), Prompt: st.user, ToolCall: st.signature(), Tokens: st.tokens, Changed: st.changed(),
-		Turn: &turn, Observations: obs, Reported: st.tokens, Answered: st.toldAnswers, Decided: st.toldPlans,
+		Turn: &turn, Observations: obs, Reported: st.reported, Answered: st.toldAnswers, Decided: st.toldPlans,
 	}
 	if out != nil {
 		if out.Kind == trace.Stalled {
@@ -557,19 +561,23 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 // finish ends the run outside a step's commit. obs close the ledger of a turn
 // that committed no step.
 func (d *drive) finish(ctx context.Context, out trace.Outcome, obs ...trace.Observation) (*trace.Outcome, error) {
+	f := store.Finish{Outcome: out, Output: d.output(out.Kind), Observations: obs}
+	if out.Kind == trace.Success || out.Kind == trace.Finished {
+		f.Reply = d.reply
+	}
+	return d.finishWith(ctx, f)
+}
+
+func (d *drive) finishWith(ctx context.Context, f store.Finish) (*trace.Outcome, error) {
 	if err := d.endCommands(ctx); err != nil {
 		return nil, err
 	}
-	reply := ""
-	if out.Kind == trace.Success || out.Kind == trace.Finished {
-		reply = d.reply
-	}
-	err := d.store.FinishRun(ctx, d.lease, store.Finish{Outcome: out, Reply: reply, Output: d.output(out.Kind), Observations: obs})
+	err := d.store.FinishRun(ctx, d.lease, f)
 	if err != nil && !headConflict(err) {
 		return nil, err
 	}
-	d.ended(out)
-	return &out, err
+	d.ended(f.Outcome)
+	return &f.Outcome, err
 }
 
 // ended tells the watcher, after the finish is durable.

@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -204,4 +209,149 @@ func TestAPrimaryFoundDownOnceAPersonAllowedTheDialEndsTheRunAsMisconfigured(t *
 	if res, err := f.resume(res.RunID, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
 		t.Errorf("resumed: %+v, %v", res, err)
 	}
+}
+
+func TestAWatcherOfAResumeIsToldOfTheDecisionGiven(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		dec  approve.Decision
+		want []string
+	}{
+		{"approved", approve.Approve(), []string{"started", "approval_decided", "tool_call"}},
+		{"denied", approve.Deny("no"), []string{"started", "approval_decided", "finished"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			res := f.mustWait(t)
+			f.seen.all = nil
+			f.script(scripted.Say("done"))
+			if _, err := f.resume(res.RunID, Resumption{Decision: &Decision{ID: res.Outcome.RequestID, Decision: tc.dec}}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, k := range f.seen.kinds() {
+				if slices.Contains(tc.want, k) && !slices.Contains(got, k) {
+					got = append(got, k)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || f.seen.count("approval_decided") != 1 {
+				t.Errorf("events %v (-want +got):\n%s", f.seen.kinds(), diff)
+			}
+		})
+	}
+	t.Run("a plan", func(t *testing.T) {
+		f := newFixture(t)
+		id := f.parked(scripted.Call("propose_plan", map[string]any{"steps": []map[string]string{{"intent": "look"}}}))
+		plans := f.plans(id)
+		f.seen.all = nil
+		if _, err := f.resume(id, Resumption{Verdict: &Verdict{ID: plans[0].ID, Verdict: approve.Cancel()}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"started", "plan_decided", "finished"}, f.seen.kinds()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// nervous is a tool that panics outside of its call.
+type nervous struct {
+	tool.Tool
+	at string
+}
+
+func (n nervous) Needs(tool.Call) ([]policy.Need, error) {
+	if n.at == "Needs" {
+		panic("boom")
+	}
+	return []policy.Need{{Act: policy.Exec, Target: "probe"}}, nil
+}
+
+func (n nervous) Preview(tool.Call) string {
+	if n.at == "Preview" {
+		panic("boom")
+	}
+	return "probes"
+}
+
+func TestAToolThatPanicsBeforeItsCallTakesNothingDown(t *testing.T) {
+	for _, tc := range []struct {
+		at   string
+		want string
+	}{{"Needs", "crashed"}, {"Preview", "probed"}, {"", "probed"}} {
+		t.Run("in "+tc.at, func(t *testing.T) {
+			f, p := newFixture(t), &probe{}
+			m := f.script(scripted.Call("probe", nil), scripted.Say("done"))
+			f.host.Policy, f.host.Approver = policy.Default().Layer("t").AskExec("probe"), approve.All
+			f.must(trace.Finished, withTools(nervous{p.tool(), tc.at}))
+			got, _ := scripted.LastResult(m.Requests()[1], "probe")
+			contains(t, "what the model is told", got, tc.want)
+		})
+	}
+	t.Run("while the completion streams in", func(t *testing.T) {
+		f, p := newFixture(t), &probe{}
+		f.host.Provider = &slowly{calls: []provider.ToolCall{scripted.Tool("probe", nil)}}
+		if res := f.turn(withTools(nervous{p.tool(tool.ReadOnly), "Needs"})); res.Outcome.Kind != trace.Finished {
+			t.Errorf("%s", res.Outcome)
+		}
+	})
+}
+
+func TestASearchElsewhereDoesNotTakeThePlaceOfTheFirst(t *testing.T) {
+	f := newFixture(t)
+	f.write("a.go", "word in go\n")
+	f.write("b.txt", "word in text\n")
+	search := func(glob string) scripted.Turn {
+		return scripted.Call("grep", map[string]string{"pattern": "word", "path_glob": glob})
+	}
+	m := f.script(search("*.go"), search("*.txt"), scripted.Say("done"))
+	f.must(trace.Finished)
+	contains(t, "the prompt", lastUser(m), "word in go", "word in text")
+}
+
+func TestARangeThatAFileNoLongerHasIsNotShownAsItWas(t *testing.T) {
+	f := newFixture(t)
+	f.write("a.txt", strings.Repeat("line\n", 20))
+	m := f.script(
+		scripted.Call("read_file", map[string]any{"path": "a.txt", "offset": 5, "limit": 10}),
+		write("a.txt", "1\n2\n3\n4\n5\n6\n"), scripted.Say("done"))
+	f.must(trace.Finished)
+	contains(t, "the prompt", lastUser(m), "has only 6 lines by now")
+	if strings.Contains(lastUser(m), "lines 5-14 of") {
+		t.Errorf("the old range is still shown:\n%s", lastUser(m))
+	}
+}
+
+func TestWhatAnApproverSpendsIsDrawnFromTheRunsBudget(t *testing.T) {
+	f := newFixture(t, write("a.txt", "x"), scripted.Say("done"))
+	f.host.Policy = asking
+	f.host.Approver = approve.Model(scripted.New(scripted.Say(`{"decision":"approve","reason":"fine"}`).Using(provider.Usage{TotalTokens: 7000})), "judge")
+	res := f.must(trace.Finished)
+	steps := f.steps(res.RunID)
+	if got := steps[0].Tokens - steps[1].Tokens; got != 7000 || f.info(res.RunID).Tokens < 7000 {
+		t.Errorf("the steps drew %d and %d tokens", steps[0].Tokens, steps[1].Tokens)
+	}
+}
+
+func TestTheCountOfTheProviderIsKeptBesideTheEstimate(t *testing.T) {
+	f := newFixture(t, readCall("a").Using(provider.Usage{TotalTokens: 120}), scripted.Say("done").Using(provider.Usage{TotalTokens: 80}))
+	f.host.Policy = asking.AllowRead("*")
+	check := func(id trace.RunID, want ...int64) {
+		t.Helper()
+		var got []int64
+		rows, err := store.Collect(f.store.ContextEvents(context.Background(), id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.Kind == "assembled" && r.Reported != nil {
+				got = append(got, *r.Reported)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
+	}
+	check(f.must(trace.Finished).RunID, 120, 80)
+	f.script(scripted.Say("hello").Using(provider.Usage{TotalTokens: 33}))
+	check(f.turn().RunID, 33)
 }

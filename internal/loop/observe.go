@@ -156,6 +156,9 @@ func (d *drive) lookAgain(ctx context.Context, r prompt.Read) (prompt.Fresh, boo
 	if err != nil {
 		return prompt.Fresh{Why: clean(err.Error())}, true
 	}
+	if r.Count > 0 && s.To < first+r.Count-1 {
+		return prompt.Fresh{Why: fmt.Sprintf("the file has only %d lines by now", s.Total)}, true
+	}
 	if most := d.contract.MaxReadChars; most > 0 && prompt.Characters(s.Text) > most {
 		return prompt.Fresh{Why: fmt.Sprintf("it has over %d characters by now, more than one read may show: ask for a range with offset and limit", most)}, true
 	}

@@ -50,7 +50,7 @@ type composite interface {
 
 // whole is what people are asked about a composite call.
 func (d *drive) whole(st *step, c *call) (string, bool) {
-	if t, ok := c.tool.(composite); ok {
+	if t, ok := c.tool.(composite); ok && d.catalogue.byName[c.name].builtin {
 		return t.Whole(d.toolCall(st, c)), true
 	}
 	return "", false
@@ -265,8 +265,9 @@ func (d *drive) request(st *step, c *call, about judged) approve.Request {
 		Rule: about.verdict.Rule, Layer: about.verdict.Layer, Matched: about.verdict.Matched,
 		RunID: d.runID(), Step: st.n, Tool: c.name, Args: c.args, Argv: about.need.Argv,
 	}
-	if p, ok := c.tool.(tool.Previewer); ok {
-		req.Content = p.Preview(d.toolCall(st, c))
+	p, ok := c.tool.(tool.Previewer)
+	if ok && !d.panics(c.name, func() { req.Content = p.Preview(d.toolCall(st, c)) }) {
+		// What the tool itself shows is what it will do.
 	} else if about.need.Act == policy.Exec && len(about.need.Argv) == 0 {
 		req.Content = string(c.args)
 	}
@@ -309,6 +310,9 @@ func (d *drive) consult(ctx context.Context, req approve.Request) approve.Decisi
 func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request, dec approve.Decision) (store.PendingApproval, string, error) {
 	for _, sp := range dec.Spent {
 		d.rec.approverCall(req.Step, sp)
+		if sp.Usage != nil {
+			d.owed += max(sp.Usage.TotalTokens, 0)
+		}
 	}
 	if dec.Kind == approve.DecisionApprove {
 		if why := rewriteFault(c.name, c.args, req, dec.Modified); why != "" {

@@ -94,8 +94,12 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	if own, ok := entry.tool.(*runTool); ok && !d.planHolds(c) {
 		return own.perform(ctx, st, c)
 	}
-	needs, err := d.needs(st, c)
-	if err != nil {
+	needs, err := d.needs(c, d.toolCall(st, c))
+	switch {
+	case errors.Is(err, errToolPanicked):
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+		return nil
+	case err != nil:
 		d.fail(st, c, err)
 		return nil
 	}
@@ -151,11 +155,31 @@ func (d *drive) hasAccount(st *step, c *call) bool {
 
 // needs is what the call wants to do. A tool that does not say needs the
 // permission to execute its own name.
-func (d *drive) needs(st *step, c *call) ([]policy.Need, error) {
-	if n, ok := c.tool.(tool.Needer); ok && !d.planHolds(c) {
-		return n.Needs(d.toolCall(st, c))
+func (d *drive) needs(c *call, tc tool.Call) (needs []policy.Need, err error) {
+	n, ok := c.tool.(tool.Needer)
+	if !ok || d.planHolds(c) {
+		return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil
 	}
-	return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil
+	if d.panics(c.name, func() { needs, err = n.Needs(tc) }) {
+		return nil, errToolPanicked
+	}
+	return needs, err
+}
+
+// errToolPanicked says that a tool panicked before it was called.
+var errToolPanicked = errors.New("the tool panicked")
+
+// panics runs a part of a tool that is not its call, on this goroutine: a tool
+// must not take the program down that it is registered in.
+func (d *drive) panics(name string, part func()) (panicked bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("tool panicked", "run", d.runID(), "tool", name, "panic", p, "stack", string(debug.Stack()))
+			panicked = true
+		}
+	}()
+	part()
+	return false
 }
 
 func (d *drive) toolCall(st *step, c *call) tool.Call {

@@ -174,7 +174,8 @@ func (d *drive) take(st *step, resp *provider.Response) {
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
 	st.tokens, d.owed = st.tokens+d.owed, 0
 	if resp.Usage != nil {
-		st.tokens += max(resp.Usage.TotalTokens, 0)
+		st.reported = max(resp.Usage.TotalTokens, 0)
+		st.tokens += st.reported
 	}
 	if resp.Reasoning != "" {
 		var tokens int64

@@ -74,7 +74,7 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 		return nil, res, err
 	}
 	if lease == nil {
-		res, err := report(ctx, h, id, left)
+		res, err := r.report(ctx, h, id, left)
 		return nil, res, err
 	}
 	d, err := r.rebuild(ctx, h, left)
@@ -271,7 +271,7 @@ func DecideFrom(ctx context.Context, st *store.Store, d Decision, by string) (bo
 }
 
 // report is the result of a run that is not driven: it ended, or it waits.
-func report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
+func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
 	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
 		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
@@ -299,9 +299,40 @@ func report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*
 		return res, nil
 	}
 	if left.Written {
+		emit(trace.Started{Goal: left.Info.Goal, Provider: h.Provider.Name()})
+		if err := r.tellSettled(ctx, h.Store, left.Info.Outcome, emit); err != nil {
+			return res, err
+		}
 		emit(trace.Ended{Outcome: left.Outcome.Kind, Steps: left.Outcome.Steps, Tokens: left.Info.Tokens})
 	}
 	return res, nil
+}
+
+// tellSettled tells of the word by which a person ended a run: the one given with
+// the resume, or one that another process took while the run waited.
+func (r Resumption) tellSettled(ctx context.Context, st *store.Store, was trace.Outcome, emit func(trace.Fact)) error {
+	request, plan := was.RequestID, was.PlanID
+	if r.Decision != nil {
+		request = r.Decision.ID
+	}
+	if r.Verdict != nil {
+		plan = r.Verdict.ID
+	}
+	switch {
+	case request != 0:
+		row, err := st.Pending(ctx, request)
+		if err != nil {
+			return unlessAbsent(err)
+		}
+		emit(trace.ApprovalDecided{Act: row.Act, Target: row.Target, Decision: string(row.Verdict)})
+	case plan != 0:
+		row, err := st.Plan(ctx, plan)
+		if err != nil {
+			return unlessAbsent(err)
+		}
+		emit(trace.PlanDecided{PlanID: row.ID, Verdict: string(row.Verdict), By: row.DecidedBy})
+	}
+	return nil
 }
 
 // rebuild makes the drive of a run again from what was recorded of it.
@@ -524,6 +555,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
 		return nil, err
 	}
+	d.emit(p.Step, trace.ApprovalDecided{Act: p.Act, Target: p.Target, Decision: string(p.Verdict)})
 	d.entryCap = prompt.EntryCap(d.room())
 	st := &step{n: p.Step, response: &provider.Response{}}
 	c := &call{

@@ -102,12 +102,9 @@ func (d *drive) startEarly(ctx context.Context, st *step, index int, from provid
 
 // allowsOutright reports whether nobody would have to be asked about a call.
 func (d *drive) allowsOutright(c *call, tc tool.Call) bool {
-	needs := []policy.Need{{Act: policy.Exec, Target: c.name}}
-	if n, ok := c.tool.(tool.Needer); ok {
-		var err error
-		if needs, err = n.Needs(tc); err != nil {
-			return false
-		}
+	needs, err := d.needs(c, tc)
+	if err != nil {
+		return false
 	}
 	for _, n := range needs {
 		if d.judge(n).Effect != policy.Allow {

@@ -19,8 +19,10 @@ type step struct {
 	n      int
 	user   string // the whole user text that was sent
 	tokens int64  // what the step draws on the budget
-	room   int    // tokens of its observation section
-	asked  int    // completions asked for it so far, failed ones included
+	// reported is what the provider counted for the completion alone.
+	reported int64
+	room     int // tokens of its observation section
+	asked    int // completions asked for it so far, failed ones included
 
 	record    func() // of what the request carries, once it was answered
 	response  *provider.Response
