@@ -18,8 +18,10 @@ func ExampleApproverFunc() {
 		if req.Target != "go test ./..." {
 			return approve.Defer(), nil
 		}
-		rule, _ := policy.RuleFor(policy.Need{Act: req.Act, Target: req.Target, Argv: req.Argv}, policy.Allow)
-		return approve.Approve(rule), nil
+		if rule, ok := policy.RuleFor(policy.Need{Act: req.Act, Target: req.Target, Argv: req.Argv}, policy.Allow); ok {
+			return approve.Approve(rule), nil
+		}
+		return approve.Approve(), nil
 	})
 	for _, argv := range [][]string{{"go", "test", "./..."}, {"git", "push"}} {
 		d, err := approve.Ask(context.Background(), a, approve.Request{Act: policy.Exec, Target: strings.Join(argv, " "), Argv: argv})

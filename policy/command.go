@@ -50,9 +50,10 @@ func (p Policy) checkExec(n Need, on platform) Verdict {
 	}
 	line := buf[spans[0].from:spans[0].to]
 	separator := strings.IndexAny(program, `/\`)
+	apart := separable(n.Argv)
 	return p.decide(Exec, func(r *rule, known bool) bool {
 		if r.Effect == Allow {
-			return r.reaches(separator) && match(r.toks, line, false)
+			return r.reaches(separator) && (apart || !r.words) && match(r.toks, line, false)
 		}
 		if !known {
 			return match(r.toks, line, true)
@@ -86,6 +87,17 @@ func spell(out []spelling, n Need, program string, args []string, on platform) [
 		}
 	}
 	return out
+}
+
+// separable reports whether joining a command line with spaces loses nothing: the
+// line "rm a b" is that of two other commands as well.
+func separable(argv []string) bool {
+	for _, a := range argv {
+		if a == "" || strings.Contains(a, " ") {
+			return false
+		}
+	}
+	return true
 }
 
 // reaches reports whether an allow rule may speak about a program whose first path

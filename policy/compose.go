@@ -130,13 +130,18 @@ func (p Policy) Granted(n Need) (Verdict, bool) {
 
 // RuleFor returns the rule that gives effect to exactly what n asks, for an approver
 // that wants its decision remembered. It reports false where no such rule exists: a
-// target that contains * or ? cannot be named by a pattern without naming more.
+// target that contains * or ? cannot be named by a pattern without naming more, nor
+// can a command line with an argument that is empty or contains a space, since rules
+// are compared with the joined line.
 func RuleFor(n Need, effect Effect) (Rule, bool) {
 	text := n.Target
 	switch n.Act {
 	case Read, Write:
 		text = cleanPath(text, thisHost().windows)
 	case Exec:
+		if !separable(n.Argv) {
+			return Rule{}, false
+		}
 		if len(n.Argv) > 0 {
 			text = strings.Join(n.Argv, " ")
 		}

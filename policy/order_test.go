@@ -219,6 +219,8 @@ func TestRuleForIsExactlyWhatWasAsked(t *testing.T) {
 		{"a host in its canonical form", Need{Act: Net, Target: "A.com.:443"}, "a.com:443", true},
 		{"a tool", Need{Act: Exec, Target: "lookup"}, "lookup", true},
 		{"a wildcard cannot be named exactly", Need{Act: Exec, Argv: []string{"rm", "*"}}, "", false},
+		{"an argument with a space would name three", Need{Act: Exec, Argv: []string{"rm", "a b"}}, "", false},
+		{"an empty argument is no part of a line", Need{Act: Exec, Argv: []string{"rm", "", "a"}}, "", false},
 		{"a question mark cannot be named exactly", Need{Act: Write, Target: "a?"}, "", false},
 		{"a host that cannot be checked", Need{Act: Net, Target: "127.1:80"}, "", false},
 		{"an act that does not exist", Need{Act: "tool", Target: "x"}, "", false},
@@ -235,6 +237,43 @@ func TestRuleForIsExactlyWhatWasAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARememberedCommandIsThatCommandAndNoOtherOfTheSameLine(t *testing.T) {
+	asking := Policy{}.WithDefaults(Defaults{Exec: Ask})
+	kept := asking.Remember(Rule{Act: Exec, Effect: Allow, Pattern: "rm a b"})
+	open := asking.Remember(Rule{Act: Exec, Effect: Allow, Pattern: "rm a*"})
+	for _, tc := range []struct {
+		p    Policy
+		argv []string
+		want Effect
+	}{
+		{kept, []string{"rm", "a", "b"}, Allow},
+		{kept, []string{"rm", "a b"}, Ask},
+		{kept, []string{"rm a", "b"}, Ask},
+		{kept, []string{"rm", "a", "", "b"}, Ask},
+		{open, []string{"rm", "a b"}, Allow},
+	} {
+		n := Need{Act: Exec, Target: tc.argv[0], Argv: tc.argv}
+		if v := tc.p.Check(n); v.Effect != tc.want {
+			t.Errorf("%q is %s, want %s", tc.argv, v.Effect, tc.want)
+		}
+		asks := asking.Layer("asks").AskExec("rm*").Remember(rulesIn(tc.p, LayerRemembered)...)
+		if _, ok := asks.Granted(n); ok != (tc.want == Allow) {
+			t.Errorf("%q is granted against an ask: %v", tc.argv, ok)
+		}
+	}
+}
+
+func rulesIn(p Policy, name string) (out []Rule) {
+	for _, l := range p.layers {
+		for _, r := range l.rules {
+			if l.name == name {
+				out = append(out, r.Rule)
+			}
+		}
+	}
+	return out
 }
 
 // A rule added to one policy must not appear in another that was made from the same

@@ -33,6 +33,7 @@ type rule struct {
 	toks   []rune // allow: as written; else normalised for the act
 	folded []rune // deny and ask of paths: as compared where names fold
 	head   int    // allow of exec: bytes before the first wildcard
+	words  bool   // remembered allow of exec without a wildcard: speaks of these very words only
 }
 
 // Layer starts a new layer, which the rule methods then fill. The name should say
@@ -233,7 +234,9 @@ func (p Policy) add(rules []Rule) Policy {
 		case !utf8.ValidString(r.Pattern):
 			p = p.fault(l.name, &r, "the pattern is not valid UTF-8 and could not be stored")
 		}
-		l.rules = append(l.rules, newRule(r, thisHost()))
+		made := newRule(r, thisHost())
+		made.words = l.name == LayerRemembered && r.Act == Exec && r.Effect == Allow && !strings.ContainsAny(r.Pattern, "*?")
+		l.rules = append(l.rules, made)
 	}
 	return p
 }
