@@ -70,7 +70,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
 		readMemory, listMemory, sizeOfMemory, evictable, memoryDraws, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
-		waitingRuns, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
+		waitingRuns, lastEnd, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
 		{"runs of a session", runsOfSessions(oneSession)},
 		measureSQL("measure", runsOfSessions(oneSession), oneSession),
 	} {

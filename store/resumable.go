@@ -11,7 +11,9 @@ type ResumableReason string
 
 // The reasons.
 const (
-	Crashed ResumableReason = "crashed"  // its driver is gone, or let it go without an outcome
+	Crashed ResumableReason = "crashed"  // its driver is gone, and did not say that it went
+	Stopped ResumableReason = "stopped"  // its driver let it go without an outcome: it was cancelled, or something failed around it
+	Forked  ResumableReason = "forked"   // nobody has driven it yet
 	Paused  ResumableReason = "paused"   // it waits for a person, or was told what it waited for
 	InDoubt ResumableReason = "recovery" // a call was started and nobody knows whether it ended
 	Broken  ResumableReason = "failed"   // its last drive could not go on
@@ -25,13 +27,19 @@ type ResumableRun struct {
 
 var (
 	// The words of the partial index runs_open must be repeated for it to be used.
-	waitingRuns = statement{"waiting runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND status = 'paused' ORDER BY id`}
+	waitingRuns = statement{"waiting runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND (status = 'paused'
+		OR EXISTS (SELECT 1 FROM pending_approvals p WHERE p.run_id = runs.id AND p.resolved IS NULL)
+		OR EXISTS (SELECT 1 FROM pending_questions q WHERE q.run_id = runs.id AND q.answered_at IS NULL)
+		OR EXISTS (SELECT 1 FROM plans l WHERE l.run_id = runs.id AND l.verdict IS NULL)) ORDER BY id`}
+	lastEnd = statement{"end of the last drive", `SELECT generation, ended_at IS NOT NULL FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
 	stillRuns   = statement{"still runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND parent_run_id IS NULL ORDER BY id`}
 	failedRuns  = statement{"failed runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'failed' AND parent_run_id IS NULL ORDER BY id`}
 )
 
-// Waiting lists every run that waits for a person, the oldest first; its
-// Outcome says for what. Answering takes no lease.
+// Waiting lists every run that waits for a person, the oldest first: those that
+// paused, whose Outcome says for what, and those whose process still waits for its
+// own approver, responder or plan gate, which have no Outcome yet. What exactly each
+// waits for is what session.Attach lists. Answering takes no lease.
 func (s *Store) Waiting(ctx context.Context) ([]RunInfo, error) {
 	return s.runs(ctx, waitingRuns)
 }
@@ -58,7 +66,11 @@ func (s *Store) Resumable(ctx context.Context) (out []ResumableRun, err error) {
 					}
 					return err
 				}
-				out = append(out, ResumableRun{Run: r, Reason: reasonOf(r)})
+				reason, err := reasonOf(q, r)
+				if err != nil {
+					return err
+				}
+				out = append(out, ResumableRun{Run: r, Reason: reason})
 			}
 		}
 		return nil
@@ -66,14 +78,24 @@ func (s *Store) Resumable(ctx context.Context) (out []ResumableRun, err error) {
 	return out, err
 }
 
-func reasonOf(r RunInfo) ResumableReason {
+func reasonOf(q *query, r RunInfo) (ResumableReason, error) {
 	switch {
 	case r.Status == trace.StatusFailed:
-		return Broken
+		return Broken, nil
 	case r.Outcome.Kind == trace.AwaitingRecovery:
-		return InDoubt
+		return InDoubt, nil
 	case r.Status == trace.StatusPaused:
-		return Paused
+		return Paused, nil
 	}
-	return Crashed
+	var generation int64
+	var ended bool
+	switch err := q.row(lastEnd, []any{r.ID}, &generation, &ended); {
+	case noRows(err) || err == nil && generation == 0:
+		return Forked, nil
+	case err != nil:
+		return "", err
+	case ended:
+		return Stopped, nil
+	}
+	return Crashed, nil
 }

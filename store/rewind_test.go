@@ -202,8 +202,15 @@ func TestRunsThatStandStillAreListedWithTheReason(t *testing.T) {
 	ctx := context.Background()
 	s := newFile(t)
 	held := start(t, s, RunStart{})
+	stopped := start(t, s, RunStart{})
+	release(t, stopped)
 	crashed := start(t, s, RunStart{})
 	release(t, crashed)
+	raw(t, s.Path(), `UPDATE drives SET ended_at = NULL WHERE run_id = ?`, int64(crashed.RunID)) // as a process leaves it that dies
+	forked, err := s.ForkRun(ctx, stopped.RunID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	reply := start(t, s, RunStart{Kind: KindReply})
 	release(t, reply)
 	paused := start(t, s, RunStart{})
@@ -221,7 +228,7 @@ func TestRunsThatStandStillAreListedWithTheReason(t *testing.T) {
 	for _, r := range got {
 		reasons[r.Run.ID] = r.Reason
 	}
-	want := map[trace.RunID]ResumableReason{crashed.RunID: Crashed, paused.RunID: Paused, doubt.RunID: InDoubt, failed.RunID: Broken}
+	want := map[trace.RunID]ResumableReason{stopped.RunID: Stopped, crashed.RunID: Crashed, forked: Forked, paused.RunID: Paused, doubt.RunID: InDoubt, failed.RunID: Broken}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("resumable (-want +got):\n%s", diff)
 	}
@@ -230,4 +237,55 @@ func TestRunsThatStandStillAreListedWithTheReason(t *testing.T) {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 	_ = held
+}
+
+func TestARunWhoseProcessStillWaitsForAPersonIsListedAsWaiting(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	busy := start(t, s, RunStart{})
+	var ids []trace.RunID
+	waits := func(ask func(d *Drive) error) {
+		t.Helper()
+		d := start(t, s, RunStart{})
+		if err := ask(d); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d.RunID)
+	}
+	waits(func(d *Drive) error {
+		_, err := s.PutPending(ctx, d, PendingApproval{Step: 1, Tool: "exec", Act: "exec", Target: "x"})
+		return err
+	})
+	waits(func(d *Drive) error {
+		_, err := s.PutQuestion(ctx, d, PendingQuestion{Step: 1, Question: "which?"})
+		return err
+	})
+	waits(func(d *Drive) error {
+		_, err := s.PutPlan(ctx, d, PendingPlan{Step: 1, Steps: []byte(`[]`)})
+		return err
+	})
+	listed := func() (got []trace.RunID) {
+		t.Helper()
+		runs, err := s.Waiting(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			got = append(got, r.ID)
+		}
+		return got
+	}
+	if diff := cmp.Diff(ids, listed()); diff != "" {
+		t.Errorf("waiting (-want +got), and run %d does not:\n%s", busy.RunID, diff)
+	}
+	asked, err := s.UnresolvedApprovals(ctx, ids[0])
+	if err != nil || len(asked) != 1 {
+		t.Fatalf("%+v, %v", asked, err)
+	}
+	if won, err := s.ResolvePending(ctx, ApprovalDecision{ID: asked[0].ID, Verdict: Approve}); err != nil || !won {
+		t.Fatalf("%v, %v", won, err)
+	}
+	if diff := cmp.Diff(ids[1:], listed()); diff != "" {
+		t.Errorf("waiting once one was answered (-want +got):\n%s", diff)
+	}
 }
