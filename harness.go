@@ -54,9 +54,10 @@ type Config struct {
 	// Observer watches every run and turn, and makes turns stream. Nil: nobody
 	// watches and nothing streams.
 	Observer trace.Observer
-	// Defaults bounds every turn, and gives every turn and run its tools. Its
-	// Goal and Root are not used. A contract that is passed to Run or to a turn
-	// is used as it is and never merged with it.
+	// Defaults bounds every turn and gives it its tools; it also gives a run or a
+	// turn that is resumed the tools that no store can hold. Its Goal and Root are
+	// not used. A contract that is passed to Run or to a turn is used as it is and
+	// never merged with it: it brings its own tools.
 	Defaults task.Contract
 	// Logger gets what an operator of the program may want to know. Nil: silent.
 	Logger *slog.Logger
@@ -98,7 +99,7 @@ func New(cfg Config) (*Harness, error) {
 	return h, nil
 }
 
-// Open starts a new conversation about the directory root.
+// Open starts a new conversation about the directory root, which must exist.
 func (h *Harness) Open(ctx context.Context, root string) (*Session, error) {
 	return session.Open(ctx, h.host, h.defaults, root)
 }

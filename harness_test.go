@@ -216,8 +216,19 @@ func TestATurnInADirectoryThatIsGoneLeavesNoRow(t *testing.T) {
 	ctx := t.Context()
 	st := newStore(t)
 	h := newHarness(t, harness.Config{Store: st, Provider: scripted.New(scripted.Say("never"))})
-	s, err := h.Open(ctx, filepath.Join(t.TempDir(), "gone"))
+	dir := filepath.Join(t.TempDir(), "gone")
+	var invalid *task.InvalidError
+	if _, err := h.Open(ctx, dir); !errors.As(err, &invalid) || invalid.Field != "Root" {
+		t.Errorf("a conversation about nothing: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.Open(ctx, dir)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Turn(ctx, "hello"); !errors.Is(err, task.ErrInvalid) {

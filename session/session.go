@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -90,7 +91,8 @@ func (e *TurnError) Error() string {
 func (e *TurnError) Unwrap() error { return e.Err }
 
 // Open starts a new conversation about the directory root, which is kept as an
-// absolute path. The directory is looked at when a turn runs, not now.
+// absolute path. A root that is no directory is a *task.InvalidError; each turn looks
+// again.
 func Open(ctx context.Context, h loop.Host, defaults task.Contract, root string) (*Session, error) {
 	if root == "" {
 		return nil, &task.InvalidError{Field: "Root", Reason: "is empty: name the directory to work in"}
@@ -98,6 +100,12 @@ func Open(ctx context.Context, h loop.Host, defaults task.Contract, root string)
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
+	}
+	switch fi, err := os.Stat(abs); {
+	case err != nil:
+		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
+	case !fi.IsDir():
+		return nil, &task.InvalidError{Field: "Root", Reason: abs + " is no directory"}
 	}
 	id, err := h.Store.CreateSession(ctx, abs)
 	if err != nil {

@@ -106,12 +106,11 @@ func TestWhereASessionStands(t *testing.T) {
 			t.Errorf("session %d: %v", id, err)
 		}
 	}
-	gone, err := f.harness().Open(ctx, filepath.Join(f.dir, "nothing"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gone.Turn(ctx, "hi"); !errors.Is(err, task.ErrInvalid) {
-		t.Errorf("a root that is missing: %v", err)
+	f.write("file", "x")
+	for _, root := range []string{"nothing", "file"} {
+		if _, err := f.harness().Open(ctx, filepath.Join(f.dir, root)); !errors.Is(err, task.ErrInvalid) {
+			t.Errorf("the root %q: %v", root, err)
+		}
 	}
 	if n := len(f.model.Requests()); n != 0 {
 		t.Errorf("%d requests", n)

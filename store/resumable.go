@@ -31,9 +31,9 @@ var (
 		OR EXISTS (SELECT 1 FROM pending_approvals p WHERE p.run_id = runs.id AND p.resolved IS NULL)
 		OR EXISTS (SELECT 1 FROM pending_questions q WHERE q.run_id = runs.id AND q.answered_at IS NULL)
 		OR EXISTS (SELECT 1 FROM plans l WHERE l.run_id = runs.id AND l.verdict IS NULL)) ORDER BY id`}
-	lastEnd = statement{"end of the last drive", `SELECT generation, ended_at IS NOT NULL FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
-	stillRuns   = statement{"still runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND parent_run_id IS NULL ORDER BY id`}
-	failedRuns  = statement{"failed runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'failed' AND parent_run_id IS NULL ORDER BY id`}
+	lastEnd    = statement{"end of the last drive", `SELECT generation, ended_at IS NOT NULL FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
+	stillRuns  = statement{"still runs", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused') AND parent_run_id IS NULL ORDER BY id`}
+	failedRuns = statement{"failed runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'failed' AND parent_run_id IS NULL ORDER BY id`}
 )
 
 // Waiting lists every run that waits for a person, the oldest first: those that

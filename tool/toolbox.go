@@ -34,6 +34,17 @@ func (t Toolbox) Names() []string {
 	return names
 }
 
+// specOf asks a tool for its spec. A set is checked before anything runs, so a tool
+// that panics here is a mistake to report and no reason to end the program.
+func specOf(t Tool) (s Spec, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("its Spec panicked: %v", p)
+		}
+	}()
+	return t.Spec(), nil
+}
+
 // Validate reports everything that is wrong with the set at once: a nil tool,
 // a name that is empty, too long, taken twice or reserved, a schema that is
 // not an object's, and an effect or a recovery that does not exist.
@@ -45,7 +56,11 @@ func (t Toolbox) Validate() error {
 			errs = append(errs, fmt.Errorf("tool %d is nil", i))
 			continue
 		}
-		s := tl.Spec()
+		s, err := specOf(tl)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tool %d: %w", i, err))
+			continue
+		}
 		switch {
 		case s.Name == "":
 			errs = append(errs, fmt.Errorf("tool %d has no name", i))

@@ -130,7 +130,11 @@ func (o Outcome) String() string {
 	case o.AttemptID != 0:
 		return fmt.Sprintf("%s (attempt %d) after %d steps", o.Kind, o.AttemptID, o.Steps)
 	}
-	return fmt.Sprintf("%s after %d steps", o.Kind, o.Steps)
+	kind := string(o.Kind)
+	if kind == "" {
+		kind = "no outcome"
+	}
+	return fmt.Sprintf("%s after %d steps", kind, o.Steps)
 }
 
 type outcomeJSON struct {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -127,8 +129,10 @@ type drive struct {
 // The result has the run's id as soon as the run has a row, also beside an
 // error. An error means that the drive could not go on; unless the result says
 // otherwise the run is resumable from its last committed step.
-func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (*trace.Result, error) {
+func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (res *trace.Result, err error) {
 	h = h.withDefaults()
+	var d *drive
+	defer func() { d.survive(h, recover(), &res, &err) }()
 	if err := h.Validate(); err != nil {
 		return &trace.Result{}, err
 	}
@@ -136,8 +140,7 @@ func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (*trace.Resul
 	if err := c.Validate(); err != nil {
 		return &trace.Result{}, err
 	}
-	d, err := newDrive(ctx, h, c)
-	if err != nil {
+	if d, err = newDrive(ctx, h, c); err != nil {
 		return &trace.Result{}, err
 	}
 	defer d.close()
@@ -150,6 +153,20 @@ func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (*trace.Resul
 		return &trace.Result{}, err
 	}
 	return d.drive(ctx)
+}
+
+// survive turns a panic on the caller's goroutine into an error: of a provider's
+// Endpoints or the host's clock, or of this package. It is called when all that the
+// drive held has been given back. d is nil before there was a drive.
+func (d *drive) survive(h Host, panicked any, res **trace.Result, err *error) {
+	if panicked == nil {
+		return
+	}
+	*res, *err = &trace.Result{}, fmt.Errorf("the drive panicked: %v", panicked)
+	if d != nil && d.lease != nil {
+		(*res).RunID, (*res).Outcome.Steps = d.runID(), d.last
+	}
+	h.Log.Error("drive panicked", "run", (*res).RunID, "panic", panicked, "stack", string(debug.Stack()))
 }
 
 func (h Host) withDefaults() Host {
@@ -165,7 +182,7 @@ func (h Host) withDefaults() Host {
 // Validate reports what can never work, as a *task.InvalidError.
 func (h Host) Validate() error {
 	switch {
-	case h.Provider == nil:
+	case h.Provider == nil || isNil(h.Provider):
 		return &task.InvalidError{Field: "Provider", Reason: "is nil: somebody must be asked"}
 	case h.Store == nil:
 		return &task.InvalidError{Field: "Store", Reason: "is nil: a run must be kept somewhere"}
@@ -174,6 +191,13 @@ func (h Host) Validate() error {
 		return &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
 	}
 	return nil
+}
+
+// isNil reports an interface that holds a nil pointer, the usual slip of a
+// constructor whose error was not looked at.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // newDrive prepares everything that needs no row: the workspace, the toolchain,

@@ -2,8 +2,10 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -115,7 +117,7 @@ func TestCompletionsWhoseStepNeverCameToBeCountAgainstTheBudget(t *testing.T) {
 	}
 }
 
-func TestADriveThatPanicsGivesTheRunBack(t *testing.T) {
+func TestADriveThatPanicsTakesNothingDownAndGivesTheRunBack(t *testing.T) {
 	f := newFixture(t, readCall("a"), scripted.Say("done"))
 	stepped := false
 	f.host.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
@@ -128,14 +130,10 @@ func TestADriveThatPanicsGivesTheRunBack(t *testing.T) {
 		}
 		return time.Now()
 	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic: the test shows nothing")
-			}
-		}()
-		_, _ = f.run(func(c *task.Contract) { c.Budget.Duration = time.Hour })
-	}()
+	res, err := f.run(func(c *task.Contract) { c.Budget.Duration = time.Hour })
+	if err == nil || !strings.Contains(err.Error(), "the host's clock is broken") || res.RunID == 0 || res.Outcome.Steps != 1 {
+		t.Fatalf("%+v, %v: want an error that names the run", res, err)
+	}
 	f.host.Clock, f.host.Observer = nil, nil
 	if res, err := f.resume(1, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
 		t.Errorf("%+v, %v", res, err)
@@ -354,4 +352,51 @@ func TestTheCountOfTheProviderIsKeptBesideTheEstimate(t *testing.T) {
 	check(f.must(trace.Finished).RunID, 120, 80)
 	f.script(scripted.Say("hello").Using(provider.Usage{TotalTokens: 33}))
 	check(f.turn().RunID, 33)
+}
+
+func TestAProviderThatIsNoneIsRefused(t *testing.T) {
+	f := newFixture(t)
+	var none *scripted.Model
+	f.host.Provider = none
+	var invalid *task.InvalidError
+	if _, err := f.run(); !errors.As(err, &invalid) || invalid.Field != "Provider" || f.runs() != 0 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := f.resume(1, Resumption{}); !errors.As(err, &invalid) {
+		t.Errorf("resume: got %v", err)
+	}
+}
+
+func TestAToolThatEndsItsGoroutineDidNotSucceed(t *testing.T) {
+	f := newFixture(t)
+	m := f.script(scripted.Call("probe", nil), scripted.Say("done"))
+	quits := tool.New("probe", "Quits.", func(context.Context, struct{}) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	})
+	f.must(trace.Finished, withTools(quits))
+	told, _ := scripted.LastResult(m.Requests()[1], "probe")
+	contains(t, "what the model is told", told, "[probe error]")
+}
+
+func TestCallsOfAProviderThatWritesNoJSONAreToldAsSuch(t *testing.T) {
+	f := newFixture(t)
+	bad := provider.ToolCall{Name: "read_file", Arguments: json.RawMessage("{path: .}")}
+	m := f.script(scripted.Calls(scripted.Tool("exec", map[string]any{"argv": []string{"sh", "-c", "echo hi >> log.txt"}}), bad), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	if f.read("log.txt") != "hi\n" || len(f.steps(res.RunID)) != 2 {
+		t.Errorf("log.txt %q, %d steps", f.read("log.txt"), len(f.steps(res.RunID)))
+	}
+	told, _ := scripted.LastResult(m.Requests()[1], "read_file")
+	contains(t, "what the model is told", told, "no JSON")
+}
+
+func TestWhatAProviderWantsBackAndIsNoJSONIsNoAnswer(t *testing.T) {
+	f := newFixture(t)
+	f.script(func(context.Context, *provider.Request) (*provider.Response, error) {
+		return &provider.Response{Text: "hi", FinishReason: "stop", Carry: json.RawMessage("{")}, nil
+	}, scripted.Say("done"))
+	if res := f.must(trace.Finished, quick); res.Reply != "done" {
+		t.Errorf("%+v", res)
+	}
 }

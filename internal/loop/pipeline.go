@@ -224,11 +224,15 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 	return group.Wait()
 }
 
+// errGoexit stands for a panic where a tool ended its goroutine instead of
+// returning, as a test's FailNow does.
+var errGoexit = errors.New("it ended its goroutine")
+
 // ended is how a tool came back.
 type ended struct {
 	result tool.Result
 	err    error
-	panic  any
+	panic  any // or errGoexit
 }
 
 // returned is what came of running a tool.
@@ -247,15 +251,18 @@ func (d *drive) invoke(ctx context.Context, c *call, tc tool.Call) returned {
 	defer cancel()
 	back := make(chan ended, 1)
 	go func() {
-		e := ended{}
+		e := ended{panic: errGoexit}
 		defer func() {
 			if p := recover(); p != nil {
 				e.panic = p
-				d.log.Error("tool panicked", "run", d.runID(), "tool", c.name, "panic", p, "stack", string(debug.Stack()))
+			}
+			if e.panic != nil {
+				d.log.Error("tool panicked", "run", d.runID(), "tool", c.name, "panic", e.panic, "stack", string(debug.Stack()))
 			}
 			back <- e
 		}()
 		e.result, e.err = c.tool.Call(callCtx, tc)
+		e.panic = nil
 	}()
 	var r returned
 	select {

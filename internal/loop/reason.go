@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -136,8 +137,12 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	if pump != nil {
 		pump.close()
 	}
-	if err == nil && resp == nil {
+	switch {
+	case err != nil:
+	case resp == nil:
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
+	case len(resp.Carry) > 0 && !json.Valid(resp.Carry):
+		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Usage: resp.Usage, Message: "what the provider wants handed back is no JSON"}
 	}
 	if st.record != nil {
 		st.record()

@@ -46,9 +46,11 @@ type Decision struct {
 // Resume drives run id from its last committed step, or reports how it ended. A
 // run that somebody else drives, that cannot be resumed, or that is given a
 // decision that does not fit is left exactly as it was.
-func Resume(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.Result, error) {
-	d, res, err := r.take(ctx, h.withDefaults(), id)
-	if d == nil {
+func Resume(ctx context.Context, h Host, id trace.RunID, r Resumption) (res *trace.Result, err error) {
+	h = h.withDefaults()
+	var d *drive
+	defer func() { d.survive(h, recover(), &res, &err) }()
+	if d, res, err = r.take(ctx, h, id); d == nil {
 		return res, err
 	}
 	defer d.close()
@@ -59,7 +61,7 @@ func Resume(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.R
 // there is to report instead.
 func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *trace.Result, error) {
 	res := &trace.Result{RunID: id}
-	if h.Provider == nil || h.Store == nil {
+	if h.Provider == nil || isNil(h.Provider) || h.Store == nil {
 		return nil, res, h.Validate()
 	}
 	opts, err := r.enter(ctx, h, id)

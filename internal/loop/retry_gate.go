@@ -12,9 +12,11 @@ import (
 // RetryGate evaluates the gate of a run once more, whose last evaluation did not
 // get to judge, and asks no model. A pass ends the run as a success; a verdict
 // against it leaves the run to be resumed.
-func RetryGate(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trace.Result, error) {
+func RetryGate(ctx context.Context, h Host, id trace.RunID, r Resumption) (res *trace.Result, err error) {
 	h = h.withDefaults()
-	res := &trace.Result{RunID: id}
+	var d *drive
+	defer func() { d.survive(h, recover(), &res, &err) }()
+	res = &trace.Result{RunID: id}
 	last, err := h.Store.LastGateAttempt(ctx, id)
 	switch {
 	case err != nil:
@@ -25,8 +27,7 @@ func RetryGate(ctx context.Context, h Host, id trace.RunID, r Resumption) (*trac
 		return res, &store.ResumeError{RunID: id, Reason: store.GateNotRetryable,
 			Detail: fmt.Sprintf("the last evaluation %s: only one that errored is made again", last.Outcome)}
 	}
-	d, res, err := r.take(ctx, h, id)
-	if d == nil {
+	if d, res, err = r.take(ctx, h, id); d == nil {
 		return res, err
 	}
 	defer d.close()

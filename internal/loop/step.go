@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -139,6 +140,11 @@ func newCalls(n int, from []provider.ToolCall) []*call {
 	calls := make([]*call, len(from))
 	for i, c := range from {
 		calls[i] = &call{index: i, id: callID(n, i), name: boundName(c.Name), args: c.Arguments, fault: c.ArgumentsError}
+		if len(c.Arguments) > 0 && !json.Valid(c.Arguments) {
+			// A provider should have said so itself; what is no JSON could not be kept.
+			calls[i].args = json.RawMessage(`{}`)
+			calls[i].fault = cmp.Or(c.ArgumentsError, "they are no JSON")
+		}
 	}
 	return calls
 }
