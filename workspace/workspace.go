@@ -79,6 +79,30 @@ func Open(root string, p policy.Policy) (*Workspace, error) {
 // called more than once.
 func (w *Workspace) Close() error { return w.dir.close() }
 
+// Present reports, as an *OpenError, that the root is no longer at its path: it was
+// removed, moved or replaced. Searches of a removed directory find nothing and do not
+// fail, so whoever draws conclusions from that asks here first.
+func (w *Workspace) Present() error {
+	fail := func(reason string, err error) error {
+		return &OpenError{Root: w.dir.path, Reason: reason, Err: err}
+	}
+	now, err := os.Stat(w.dir.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("it is gone: put it back, and resume", err)
+	case err != nil:
+		return fail(reasonOf(err), err)
+	}
+	opened, err := w.dir.root.Stat(".")
+	if err != nil {
+		return fail(reasonOf(err), err)
+	}
+	if !os.SameFile(now, opened) {
+		return fail("another directory stands in its place", fs.ErrInvalid)
+	}
+	return nil
+}
+
 // Root is the absolute path of the root, free of links.
 func (w *Workspace) Root() string { return w.dir.path }
 

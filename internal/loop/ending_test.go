@@ -23,6 +23,7 @@ import (
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 func TestALastStepThatCannotBeWrittenIsNoEnding(t *testing.T) {
@@ -398,5 +399,38 @@ func TestWhatAProviderWantsBackAndIsNoJSONIsNoAnswer(t *testing.T) {
 	}, scripted.Say("done"))
 	if res := f.must(trace.Finished, quick); res.Reply != "done" {
 		t.Errorf("%+v", res)
+	}
+}
+
+func TestARunWhoseWorkspaceIsGoneDoesNotGoOnWithAnEmptyOne(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(dir string) error
+	}{
+		{"moved", func(dir string) error { return os.Rename(dir, dir+"-moved") }},
+		{"removed", os.RemoveAll},
+		{"replaced", func(dir string) error {
+			if err := os.Rename(dir, dir+"-old"); err != nil {
+				return err
+			}
+			return os.Mkdir(dir, 0o755)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if runtime.GOOS == "windows" {
+				t.Skip("an open directory cannot be moved there")
+			}
+			f := newFixture(t)
+			m := f.script(scripted.Call("probe", nil), scripted.Say("nothing is there"))
+			spoil := tool.New("probe", "Spoils.", func(context.Context, struct{}) (string, error) { return "", tc.spoil(f.dir) })
+			res, err := f.run(withTools(spoil))
+			var gone *workspace.OpenError
+			if !errors.As(err, &gone) || res.Outcome.Kind != "" || res.Outcome.Steps != 1 || len(m.Requests()) != 1 {
+				t.Errorf("%+v, %v after %d completions", res, err, len(m.Requests()))
+			}
+			if info := f.info(res.RunID); info.Status != trace.StatusRunning {
+				t.Errorf("the run is %s", info.Status)
+			}
+		})
 	}
 }

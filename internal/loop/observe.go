@@ -31,6 +31,9 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if d.contract.Budget.TimeExceeded(d.elapsed()) {
 		return nil, &trace.Outcome{Kind: trace.TimeBudgetExceeded, Steps: st.n - 1}, nil
 	}
+	if err := d.workspace.Present(); err != nil {
+		return nil, nil, err // an empty answer of every search would be taken for a fact
+	}
 	if err := d.routed(ctx, st.n); err != nil {
 		return nil, nil, err
 	}
