@@ -260,13 +260,13 @@ func (d *drive) models() (names []string) {
 // close gives back what newDrive opened. Nothing of the run is left to end here
 // unless the drive panicked or never began.
 func (d *drive) close() {
+	if err := d.endCommands(context.Background()); err != nil {
+		d.log.Error("the end of the run's commands could not be recorded", "root", d.workspace.Root(), "error", err)
+	}
 	if d.lease != nil && !d.concluded {
 		if err := d.lease.Release(context.Background()); err != nil {
 			d.log.Warn("the run's lease could not be released and lapses by itself", "run", d.runID(), "error", err)
 		}
-	}
-	if err := d.endCommands(context.Background()); err != nil {
-		d.log.Error("the end of the run's commands could not be recorded", "root", d.workspace.Root(), "error", err)
 	}
 	if d.profile.Temp != "" {
 		if err := d.removeTemp(); err != nil {

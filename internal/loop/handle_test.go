@@ -236,14 +236,9 @@ func TestWhatIsLeftRunningEndsWithAPanic(t *testing.T) {
 		}
 		return time.Now()
 	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the loop did not panic")
-			}
-		}()
-		_, _ = f.run()
-	}()
+	if _, err := f.run(); err == nil || !strings.Contains(err.Error(), "in the loop") {
+		t.Errorf("the loop did not panic: %v", err)
+	}
 	rows := f.handles(1)
 	if len(rows) != 1 || rows[0].State != store.HandleKilled {
 		t.Errorf("rows %+v", rows)
