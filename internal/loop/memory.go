@@ -161,6 +161,9 @@ func (d *drive) writeNote(ctx context.Context, st *step, c *call) error {
 	}
 	d.emit(st.n, trace.MemoryWrote{Key: in.Key})
 	text := fmt.Sprintf("\n[remember] The note %s is kept.\n", quote(in.Key))
+	if said := prompt.Characters(in.Value); r.Chars < said {
+		text += fmt.Sprintf("It was too long: of its %d characters the first %d are kept, the end of them a mark. Say it shorter if the rest matters.\n", said, r.Chars)
+	}
 	if s := r.Similar; s != nil {
 		text += fmt.Sprintf("The note %s says nearly the same: %s\nReplace or forget one of the two.\n", quote(s.Key), quote(prompt.Bound(s.Value, quotedNote, trace.ObsTool)))
 	}
