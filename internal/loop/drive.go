@@ -524,9 +524,7 @@ func (d *drive) settle(st *step) {
 		st.notes = append(st.notes, note(st.n, prompt.Replan(window, st.signature())))
 		d.rec.context(st.n, "replan", fmt.Sprintf("window %d", window))
 	}
-	for _, c := range st.calls {
-		d.media = append(d.media, c.media...)
-	}
+	d.showImages(st)
 }
 
 // commit makes the step durable, with the outcome when one is known already,

@@ -39,6 +39,11 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 			resp, err = d.attempts(ctx, st, req, store.ForStep)
 		}
 	}
+	if d.dropRefused(st, err) {
+		if req, err = d.compose(ctx, st); err == nil {
+			resp, err = d.attempts(ctx, st, req, store.ForStep)
+		}
+	}
 	if err != nil {
 		return d.gaveUp(st, err)
 	}
