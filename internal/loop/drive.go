@@ -508,7 +508,11 @@ func (d *drive) settle(st *step) {
 		}
 	}
 	if len(st.calls) == 0 {
-		st.notes = append(st.notes, note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage)))
+		said := note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage))
+		if st.paused() {
+			said.Target = prompt.TargetPaused
+		}
+		st.notes = append(st.notes, said)
 	}
 	if st.plan != nil {
 		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))

@@ -68,7 +68,7 @@ func (a *accumulator) carry(resp *provider.Response) (json.RawMessage, error) {
 		if raw == nil {
 			continue
 		}
-		if b.kind == "thinking" || b.kind == "redacted_thinking" {
+		if thought(b.kind) {
 			back.Blocks = append(back.Blocks, raw)
 		}
 		if pausing {
@@ -80,6 +80,9 @@ func (a *accumulator) carry(resp *provider.Response) (json.RawMessage, error) {
 	}
 	return wire.Encode(back)
 }
+
+// thought reports whether a block of that type is of the model's thinking.
+func thought(kind string) bool { return kind == "thinking" || kind == "redacted_thinking" }
 
 // back is the block as the vendor wants it again, nil when it is none that
 // could be sent.
