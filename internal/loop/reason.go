@@ -71,6 +71,9 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		}
 		resp, err := d.complete(ctx, st, req, purpose, row)
 		if err == nil {
+			for _, f := range resp.Failed {
+				st.tokens += total(f.Usage)
+			}
 			return resp, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -79,9 +82,7 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		if err := d.lease.Err(); err != nil {
 			return nil, err
 		}
-		if pe, ok := provider.AsError(err); ok && pe.Usage != nil {
-			st.tokens += max(pe.Usage.TotalTokens, 0) // paid for, although nothing came of it
-		}
+		st.tokens += total(provider.UsageOf(err)) // paid for, although nothing came of it
 		wait, again := d.contract.Retry.Wait(attempt+1, err)
 		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
 			return nil, &escalation{err}
@@ -92,6 +93,14 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 			return nil, err
 		}
 	}
+}
+
+// total is what a budget draws for a call; one that reported nothing draws nothing.
+func total(u *provider.Usage) int64 {
+	if u == nil {
+		return 0
+	}
+	return max(u.TotalTokens, 0)
 }
 
 // waitsTooLong reports whether a wait would outlast the run's time: then it
@@ -183,10 +192,8 @@ func (d *drive) take(st *step, resp *provider.Response) {
 	d.media = nil
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
 	st.tokens, d.owed = st.tokens+d.owed, 0
-	if resp.Usage != nil {
-		st.reported = max(resp.Usage.TotalTokens, 0)
-		st.tokens += st.reported
-	}
+	st.reported = total(resp.Usage)
+	st.tokens += st.reported
 	if resp.Reasoning != "" {
 		var tokens int64
 		if resp.Usage != nil {

@@ -197,9 +197,7 @@ func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on pro
 	}
 	a := newAccumulator(c.cfg, p, on, time.Now())
 	if err := c.http.Post(ctx, c.base+"/v1/messages", h, b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
-		if e, ok := provider.AsError(err); ok && e.Usage == nil {
-			e.Usage = a.counters()
-		}
+		httpx.Metered(err, a.counters())
 		return nil, err
 	}
 	resp, err := a.finish()

@@ -359,7 +359,7 @@ func (c *Client) cancelled(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != err {
 		err = errors.Join(err, cause)
 	}
-	return fmt.Errorf("%s: %w", c.Name, err)
+	return &provider.Interrupted{Provider: c.Name, Err: err}
 }
 
 // failed reads the answer of a request that did not succeed.
@@ -407,6 +407,17 @@ func requestID(h http.Header) string {
 		return id
 	}
 	return h.Get("X-Request-Id")
+}
+
+// Metered puts what a call is known to have used until it ended into its error,
+// which is the caller's own.
+func Metered(err error, used *provider.Usage) {
+	var i *provider.Interrupted
+	if e, ok := provider.AsError(err); ok && e.Usage == nil {
+		e.Usage = used
+	} else if errors.As(err, &i) && i.Usage == nil {
+		i.Usage = used
+	}
 }
 
 // Named completes an error on its way out: who failed, and nothing secret in
