@@ -335,6 +335,10 @@ func TestACancelledCompletionLeavesTheRunToBeResumed(t *testing.T) {
 		if info, err := f.store.Run(t.Context(), res.RunID); err != nil || info.Status != trace.StatusRunning {
 			t.Errorf("%+v, %v", info, err)
 		}
+		rows := f.calls(res.RunID)
+		if len(rows) != 2 || rows[1].Failure != "Cancelled" {
+			t.Errorf("rows: %+v", rows)
+		}
 		f.more(w.say("done"))
 		res, err = f.h.Resume(t.Context(), res.RunID)
 		f.expect(res, err, trace.Finished, 2)

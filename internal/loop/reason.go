@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
 // escalation is a completion that failed for good.
-type escalation struct{ err error }
+type escalation struct {
+	err  error
+	note string // why it was not asked again although that might have helped
+}
 
 func (e *escalation) Error() string { return e.err.Error() }
 func (e *escalation) Unwrap() error { return e.err }
@@ -55,7 +59,11 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 func (d *drive) gaveUp(st *step, err error) error {
 	var esc *escalation
 	if errors.As(err, &esc) {
-		d.rec.attempt(st.n, store.AttemptEscalated, "escalated after "+failureWord(esc.err), 0)
+		decision := "escalated after " + failureWord(esc.err)
+		if esc.note != "" {
+			decision += " (" + esc.note + ")"
+		}
+		d.rec.attempt(st.n, store.AttemptEscalated, decision, 0)
 	}
 	return err
 }
@@ -84,8 +92,15 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		}
 		st.tokens += total(provider.UsageOf(err)) // paid for, although nothing came of it
 		wait, again := d.contract.Retry.Wait(attempt+1, err)
-		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
-			return nil, &escalation{err}
+		switch {
+		case attempt >= d.contract.Budget.RetryCap():
+			return nil, &escalation{err: err}
+		case !again && wait > 0:
+			return nil, &escalation{err, fmt.Sprintf("the server asked for %s", wait)}
+		case !again:
+			return nil, &escalation{err: err}
+		case d.waitsTooLong(wait):
+			return nil, &escalation{err, fmt.Sprintf("a retry in %s would outlast the time budget", wait)}
 		}
 		d.rec.attempt(st.n, store.AttemptRetry, fmt.Sprintf("retry %d after %s in %s", attempt+1, failureWord(err), wait), wait)
 		d.emit(st.n, trace.Retry{Failure: failureWord(err), Attempt: attempt + 1, DelayMS: wait.Milliseconds()})
@@ -219,7 +234,12 @@ func failureWord(err error) string {
 		return pe.Text()
 	}
 	var ce *provider.ConfigError
-	if errors.As(err, &ce) {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "Cancelled"
+	case errors.Is(err, policy.ErrRefused):
+		return "Refused"
+	case errors.As(err, &ce):
 		return "Config"
 	}
 	return "Error"
