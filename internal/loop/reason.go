@@ -178,6 +178,7 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 		st.record = nil
 	}
 	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
+	d.tellRefusedDial(st.n, err)
 	if err == nil && purpose == store.ForStep {
 		st.calls = newCalls(st.n, resp.Calls)
 	}
