@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ var ErrNotRecorded = errors.New("the recording has no such question")
 var (
 	_ provider.Provider      = (*Replayer)(nil)
 	_ provider.ModelHinter   = (*Replayer)(nil)
+	_ provider.ModelNamer    = (*Replayer)(nil)
 	_ provider.FamilyHinter  = (*Replayer)(nil)
 	_ provider.ImageAccepter = (*Replayer)(nil)
 )
@@ -96,6 +98,21 @@ func (r *Replayer) Endpoints() []string { return nil }
 
 // ModelHint is the recorded provider's.
 func (r *Replayer) ModelHint() string { return r.who.ModelHint }
+
+// ModelNames are the recorded provider's, as far as the recording asked for the
+// model.
+func (r *Replayer) ModelNames(asked string) []string {
+	if names, recorded := r.who.Models[asked]; recorded {
+		return slices.Clone(names)
+	}
+	if asked == "" {
+		asked = r.who.ModelHint
+	}
+	if asked == "" {
+		return nil
+	}
+	return []string{asked}
+}
 
 // PromptFamily is the recorded provider's.
 func (r *Replayer) PromptFamily() provider.Family {
