@@ -70,6 +70,27 @@ func TestAllWiresClassifyAlike(t *testing.T) {
 	}
 }
 
+func TestAllWiresTakeLimitsOfAnAnswer(t *testing.T) {
+	long := testkit.Stream(`{"type":"ping","pad":"`+strings.Repeat("x", 4096)+`"}`, "[DONE]")
+	for what, limits := range map[string]provider.StreamLimits{"line": {Line: 1024}, "event": {Event: 1024}, "stream": {Stream: 1024}} {
+		v := testkit.NewVendorFunc(t, func(int, testkit.Asked) testkit.Reply { return long })
+		key := provider.NewSecret(canary)
+		a, err1 := anthropic.New(anthropic.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		o, err2 := openai.New(openai.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		r, err3 := openrouter.New(openrouter.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		c, err4 := compatible.New(compatible.Config{BaseURL: v.URL, Key: key, Model: "m", Transport: v.Transport(), Limits: limits})
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []provider.Provider{a, o, r, c} {
+			_, err := p.Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+			if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), what+" is longer than 1024 bytes") {
+				t.Errorf("%s over the limit of a %s: %v", p.Name(), what, err)
+			}
+		}
+	}
+}
+
 func TestNoWireShowsTheKey(t *testing.T) {
 	v := testkit.NewVendorFunc(t, func(_ int, a testkit.Asked) testkit.Reply {
 		return testkit.Status(400, fmt.Sprintf(`{"error":{"message":"you sent %v %v"}}`, a.Header["Authorization"], a.Header["X-Api-Key"]))

@@ -517,6 +517,13 @@ func TestTheWayOfThinkingIsLearned(t *testing.T) {
 	if fmt.Sprint(ways) != "[enabled adaptive adaptive]" {
 		t.Errorf("asked %v, want the refused way once and then the other", ways)
 	}
+	t.Run("once in a call", func(t *testing.T) {
+		v := testkit.NewVendor(t, refuse, refuse)
+		c := client(t, v, nil)
+		if _, _, err := ask(t, v, c, req); !errors.Is(err, provider.InvalidRequest) || len(v.Asked()) != 2 {
+			t.Errorf("%v after %d requests, want the second refusal", err, len(v.Asked()))
+		}
+	})
 	t.Run("a fixed mode is not changed", func(t *testing.T) {
 		v := testkit.NewVendor(t, refuse)
 		c := client(t, v, func(c *anthropic.Config) { c.Thinking = anthropic.ThinkingBudget })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/initorigin/io-harness-go/internal/buildinfo"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/sse"
 	"github.com/initorigin/io-harness-go/provider/internal/wire"
@@ -26,8 +27,9 @@ const (
 	maxErrorText  = 8 << 10  // kept of it
 	drainBytes    = 16 << 10 // read behind the end of a stream, so that its connection can be used again
 	drainPatience = 50 * time.Millisecond
-	userAgent     = "io-harness-go"
 )
+
+var userAgent = "io-harness-go/" + buildinfo.Version()
 
 var (
 	errDeadline = errors.New("the deadline of the request passed")

@@ -5,18 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/initorigin/io-harness-go/provider"
 )
 
 // Done is the payload that ends a Chat Completions stream.
 const Done = "[DONE]"
 
-// Limits bound what a hostile or broken endpoint can make the reader hold. A
-// zero field takes the default.
-type Limits struct {
-	Line   int64 // bytes of one line; 8 MiB
-	Event  int64 // bytes of the data of one event; 16 MiB
-	Stream int64 // bytes of the whole stream; 64 MiB
-}
+// Limits of one stream.
+type Limits = provider.StreamLimits
 
 // Defaults of Limits: well above the largest answer of any vendor, well below
 // what would hurt a process.
@@ -26,7 +23,7 @@ const (
 	DefaultStream = 64 << 20
 )
 
-func (l Limits) withDefaults() Limits {
+func withDefaults(l Limits) Limits {
 	if l.Line <= 0 {
 		l.Line = DefaultLine
 	}
@@ -81,7 +78,7 @@ type Reader struct {
 
 // NewReader reads events from r.
 func NewReader(r io.Reader, lim Limits) *Reader {
-	return &Reader{src: r, lim: lim.withDefaults(), chunk: make([]byte, 16<<10)}
+	return &Reader{src: r, lim: withDefaults(lim), chunk: make([]byte, 16<<10)}
 }
 
 // Skipped is how many payloads were neither JSON nor the end word and were
