@@ -279,6 +279,8 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"refused in the stream", testkit.AnthropicEvents(`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}`), provider.ContextOverflow, false},
 		{"an error in one document", testkit.Document(`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`), provider.RateLimited, false},
 		{"thinking alone", testkit.AnthropicEvents(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"x"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
+		{"an end at the output limit, and nothing else", testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
+		{"a pause, and nothing else", testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
 		{"a page", testkit.Reply{Chunks: []testkit.Chunk{{Data: "<html>"}}}, provider.Malformed, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -292,6 +294,14 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 				t.Errorf("usage in the error = %v, want it: %v", e.Usage, tc.usage)
 			}
 		})
+	}
+}
+
+func TestAWithheldAnswerKeepsTheVendorsWord(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, `{"type":"message_stop"}`))
+	resp, _, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u"})
+	if err != nil || resp.FinishReason != "refusal" || resp.Ending() != provider.FinishRefusal {
+		t.Errorf("%+v, %v", resp, err)
 	}
 }
 

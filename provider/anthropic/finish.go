@@ -51,7 +51,7 @@ func (a *accumulator) unusable(resp *provider.Response) error {
 		return malformed("the stream was cut before its end")
 	case bare && ending == provider.FinishMalformedCall:
 		return malformed("the model meant to call a tool and named none")
-	case bare && resp.Usage == nil && ending == provider.FinishEmpty:
+	case bare && resp.Usage == nil && !wire.Withheld(ending) && !(ending == provider.FinishPaused && len(a.blocks) > 0):
 		return malformed("the answer holds no text, no tool call and no usage")
 	}
 	return nil
