@@ -39,8 +39,9 @@ var (
 // question at the same time are served in the order of their arrival. It is
 // safe for concurrent use.
 type Replayer struct {
-	who     identity
-	answers map[string][]*provider.Response
+	who       identity
+	exchanges []exchange // as recorded
+	answers   map[string][]*provider.Response
 
 	mu     sync.Mutex
 	places map[string]*place // by scope
@@ -75,10 +76,11 @@ func Parse(b []byte) (*Replayer, error) {
 		return nil, err
 	}
 	r := &Replayer{
-		who:     f.Provider,
-		answers: map[string][]*provider.Response{},
-		places:  map[string]*place{},
-		served:  map[*provider.Response]bool{},
+		who:       f.Provider,
+		exchanges: f.Exchanges,
+		answers:   map[string][]*provider.Response{},
+		places:    map[string]*place{},
+		served:    map[*provider.Response]bool{},
 	}
 	for _, e := range f.Exchanges {
 		k, err := key(e.Request)
