@@ -15,7 +15,7 @@ examples:
 	for example in examples/*/; do go run ./$$example || exit 1; done
 
 bench:
-	go test -run '^$$' -bench . -benchmem ./bench/... ./store
+	go test -run '^$$' -bench . -benchmem ./bench/... ./store ./provider/...
 
 crash:
 	go run ./internal/testkit/crash -kills 200

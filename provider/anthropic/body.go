@@ -39,11 +39,11 @@ type outputFormat struct {
 
 type message struct {
 	Role    string `json:"role"`
-	Content any    `json:"content"` // string or []block
+	Content any    `json:"content"` // string, []block, or blocks as written
 }
 
-// A block is one content block. raw replaces everything else: blocks of the
-// vendor's own that go back untouched.
+// A block is one content block. Where raw is set it is written in its place: a
+// block of the vendor's own that goes back untouched.
 type block struct {
 	Type         string          `json:"type"`
 	Text         string          `json:"text,omitempty"`
@@ -58,13 +58,15 @@ type block struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON writes raw where there is one.
-func (b block) MarshalJSON() ([]byte, error) {
-	if b.raw != nil {
-		return b.raw, nil
+// written is content as it is encoded.
+func written(content []block) []any {
+	out := make([]any, len(content))
+	for i := range content {
+		if out[i] = &content[i]; content[i].raw != nil {
+			out[i] = content[i].raw
+		}
 	}
-	type plain block
-	return wire.Encode(plain(b))
+	return out
 }
 
 type source struct {
@@ -225,17 +227,17 @@ func (c *Client) conversation(turns []wire.Turn, req *provider.Request, model st
 		if markAt >= 0 && t.Source == markAt {
 			markLast(content)
 		}
-		out = append(out, message{role, content})
+		out = append(out, message{role, written(content)})
 	}
 	if resumed > 0 && turns[resumed-1].Role == provider.RoleAssistant {
 		content := images(req.Media)
 		if len(content) == 0 {
 			content = []block{{Type: "text", Text: wire.ContinueUser}}
 		}
-		out = append(out, message{"user", content})
+		out = append(out, message{"user", written(content)})
 	}
 	if content := c.resumed(turns[resumed:], model, think); len(content) > 0 {
-		out = append(out, message{"assistant", content})
+		out = append(out, message{"assistant", written(content)})
 	}
 	return out
 }
