@@ -35,9 +35,13 @@ type Config struct {
 	Key   provider.Secret // provider.NewSecret("…")
 	Model string          // asked when a request names none; "" means DefaultModel
 
-	// BaseURL is what /chat/completions is appended to; "" means the vendor's
-	// own.
+	// BaseURL is what /chat/completions, or /responses, is appended to; "" means
+	// the vendor's own.
 	BaseURL string
+
+	// Summaries asks for summaries of the thinking, which the vendor shows to
+	// verified accounts only and refuses to others. NewResponses alone uses it.
+	Summaries bool
 
 	// Name labels the provider in the trace; "" means "openai".
 	Name string
@@ -55,9 +59,8 @@ type Config struct {
 // A Client asks OpenAI's Chat Completions API. It is safe for concurrent use.
 type Client struct{ chat *chat.Client }
 
-// New makes a client. A missing key or a base URL that is none is a
-// *provider.ConfigError.
-func New(cfg Config) (*Client, error) {
+// open fills in what cfg leaves out and opens the connection.
+func (cfg Config) open() (_ Config, http *httpx.Client, base string, err error) {
 	if cfg.Name == "" {
 		cfg.Name = name
 	}
@@ -68,12 +71,19 @@ func New(cfg Config) (*Client, error) {
 		cfg.BaseURL = defaultBase
 	}
 	if cfg.Key.IsZero() {
-		return nil, httpx.NoKey(cfg.Name, keyVariable)
+		return cfg, nil, "", httpx.NoKey(cfg.Name, keyVariable)
 	}
-	http, base, err := httpx.Open(httpx.Settings{
+	http, base, err = httpx.Open(httpx.Settings{
 		Name: cfg.Name, BaseURL: cfg.BaseURL, Key: cfg.Key, Transport: cfg.Transport,
 		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,
 	})
+	return cfg, http, base, err
+}
+
+// New makes a client. A missing key or a base URL that is none is a
+// *provider.ConfigError.
+func New(cfg Config) (*Client, error) {
+	cfg, http, base, err := cfg.open()
 	if err != nil {
 		return nil, err
 	}
