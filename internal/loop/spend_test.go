@@ -103,3 +103,38 @@ func TestACallThatWasEndedKeepsWhatItUsed(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
+
+func TestTheWaitsOfACompletionAreOnRecord(t *testing.T) {
+	f := newFixture(t)
+	f.script(scripted.FailKind(provider.Server, "x"), scripted.FailKind(provider.Server, "x"), scripted.FailKind(provider.Server, "x"), scripted.FailKind(provider.Server, "x"))
+	res, err := f.run(func(c *task.Contract) {
+		c.Budget.Retries = 3
+		c.Retry = provider.RetryPolicy{Base: 40 * time.Millisecond}
+	})
+	if !errors.Is(err, provider.Server) || res.Outcome.Kind != trace.EscalatedRetryable {
+		t.Fatalf("%s, %v", res.Outcome, err)
+	}
+	rows, err := store.Collect(f.store.StepAttempts(context.Background(), res.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.Decision)
+	}
+	want := []string{"retry 1 after Server in 40ms", "retry 2 after Server in 80ms", "retry 3 after Server in 160ms", "escalated after Server"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("decisions (-want +got):\n%s", diff)
+	}
+	if n := len(f.providerCalls(res.RunID)); n != 4 {
+		t.Errorf("%d calls, want 4", n)
+	}
+}
+
+func TestARequestThatIsTooLongEndsTheRunAtOnceWhereNothingIsFolded(t *testing.T) {
+	f := newFixture(t, scripted.FailKind(provider.ContextOverflow, "too long"))
+	res, err := f.run(func(c *task.Contract) { c.Compaction.Share = task.NoCompaction })
+	if !errors.Is(err, provider.ContextOverflow) || res.Outcome.Kind != trace.EscalatedTerminal {
+		t.Errorf("%s, %v", res.Outcome, err)
+	}
+}
