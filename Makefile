@@ -12,13 +12,10 @@ vet:
 	GOOS=windows go vet ./...
 
 examples:
-	go run ./examples/quickstart
-	go run ./examples/customtool
-	go run ./examples/resume
-	go run ./examples/sandbox
+	for example in examples/*/; do go run ./$$example || exit 1; done
 
 bench:
-	go test -run '^$$' -bench . -benchmem ./bench/... ./store
+	go test -run '^$$' -bench . -benchmem ./bench/... ./store ./provider/...
 
 crash:
 	go run ./internal/testkit/crash -kills 200

@@ -43,6 +43,7 @@ type wire struct {
 	call   func(calls ...testkit.VendorCall) testkit.Reply
 	check  func(body string) error
 	inside testkit.Reply // an error inside a success
+	end    int           // events behind which an answer is known to be whole
 }
 
 const wireModel = "claude-sonnet-4" // any name; one that the Messages client knows
@@ -55,17 +56,27 @@ func wires() []wire {
 	return []wire{
 		{"compatible", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(compatible.New(compatible.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
-		}, chatSay, chatCall, testkit.CheckChat, chatInside},
+		}, chatSay, chatCall, testkit.CheckChat, chatInside, 2},
 		{"openai", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(openai.New(openai.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
-		}, chatSay, chatCall, testkit.CheckChat, chatInside},
+		}, chatSay, chatCall, testkit.CheckChat, chatInside, 2},
 		{"anthropic", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(anthropic.New(anthropic.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
 		},
 			func(text string) testkit.Reply { return testkit.AnthropicText(wireModel, text) },
 			func(calls ...testkit.VendorCall) testkit.Reply { return testkit.AnthropicCalls(wireModel, calls...) },
 			func(body string) error { return testkit.CheckAnthropic(body, nil) },
-			testkit.AnthropicEvents(testkit.AnthropicStart(wireModel), `{"type":"error","error":{"type":"overloaded_error","message":"worker gone"}}`),
+			testkit.AnthropicEvents(testkit.AnthropicStart(wireModel), `{"type":"error","error":{"type":"overloaded_error","message":"worker gone"}}`), 2,
+		},
+		{"responses", func(t testing.TB, v *testkit.Vendor) provider.Provider {
+			return clientOf(t)(openai.NewResponses(openai.Config{BaseURL: v.URL, Key: key, Name: "responses", Model: wireModel, Transport: v.Transport()}))
+		},
+			func(text string) testkit.Reply { return testkit.ResponsesText(wireModel, text) },
+			func(calls ...testkit.VendorCall) testkit.Reply {
+				return testkit.ResponsesCalls(wireModel, "", calls...)
+			},
+			func(body string) error { return testkit.CheckResponses(body, nil) },
+			testkit.ResponsesEvents(testkit.ResponsesStart(wireModel), `{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"worker gone"}}}`), 1,
 		},
 	}
 }
@@ -335,6 +346,10 @@ func TestACancelledCompletionLeavesTheRunToBeResumed(t *testing.T) {
 		if info, err := f.store.Run(t.Context(), res.RunID); err != nil || info.Status != trace.StatusRunning {
 			t.Errorf("%+v, %v", info, err)
 		}
+		rows := f.calls(res.RunID)
+		if len(rows) != 2 || rows[1].Failure != "Cancelled" {
+			t.Errorf("rows: %+v", rows)
+		}
 		f.more(w.say("done"))
 		res, err = f.h.Resume(t.Context(), res.RunID)
 		f.expect(res, err, trace.Finished, 2)
@@ -361,7 +376,7 @@ func TestFailuresThatMayHealAreTriedAgain(t *testing.T) {
 			{"a body that is no HTTP", testkit.Reply{Raw: "SSH-2.0-nothing\r\n"}, "Transport"},
 			{"an error inside a success", w.inside, "Server"},
 			{"a stream cut in the middle of a call", testkit.CutAfter(call, len(call.Chunks)-3), ""},
-			{"a stream cut before its end", testkit.CutAfter(call, len(call.Chunks)-2), ""},
+			{"a stream cut before its end", testkit.CutAfter(call, len(call.Chunks)-w.end), ""},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				f := wireTo(t, w, tc.bad, tc.bad, call, w.say("done"))
@@ -523,6 +538,9 @@ func TestEndingsThatAreNoneAreGoneOnWithOverTheWire(t *testing.T) {
 			return testkit.AnthropicEvents(slices.Concat([]string{testkit.AnthropicStart(wireModel),
 				`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"half a sen"}}`, `{"type":"content_block_stop","index":0}`},
 				testkit.AnthropicEnd("max_tokens"))...)
+		}
+		if w.name == "responses" {
+			return testkit.ResponsesEvents(`{"type":"response.output_text.delta","output_index":0,"delta":"half a sen"}`, testkit.ResponsesEnd(wireModel, "max_output_tokens"))
 		}
 		return testkit.Stream(`{"model":"m","choices":[{"index":0,"delta":{"content":"half a sen"},"finish_reason":"length"}]}`, "[DONE]")
 	}

@@ -81,6 +81,92 @@ func TestASearchOfTheVendorIsOnRecordAndAFailedOneIsTold(t *testing.T) {
 	}
 }
 
+// pausing is an answer in which the vendor searched, said something and paused.
+// half leaves its second search without a result.
+func pausing(text, id string, half bool) testkit.Reply {
+	events := []string{
+		testkit.AnthropicStart(wireModel),
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"server_tool_use","id":"` + id + `","name":"web_search","input":{}}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"` + id + `\"}"}}`,
+	}
+	if !half {
+		events = append(events, `{"type":"content_block_start","index":2,"content_block":{"type":"web_search_tool_result","tool_use_id":"`+id+`","content":[{"type":"web_search_result","url":"https://go.dev/`+id+`","encrypted_content":"E`+id+`"}]}}`)
+	}
+	return testkit.AnthropicEvents(append(events, testkit.AnthropicEnd("pause_turn")...)...)
+}
+
+func TestARunGoesOnWithATurnThatTheVendorPaused(t *testing.T) {
+	web := func(c *task.Contract) { c.Web = provider.WebAccess{Search: true} }
+	w := wires()[2]
+	last := func(a testkit.Asked) gjson.Result {
+		messages := gjson.Get(a.Body, "messages").Array()
+		return messages[len(messages)-1]
+	}
+	t.Run("twice in a row", func(t *testing.T) {
+		f := wireTo(t, w, pausing("one ", "s1", false), pausing("two ", "s2", true), w.say("three"))
+		res, err := f.run(web)
+		f.expect(res, err, trace.Finished, 3)
+		asked := f.vendor.Asked()
+		first := `{"type":"text","text":"one "},{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"s1"}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"type":"web_search_result","url":"https://go.dev/s1","encrypted_content":"Es1"}]}`
+		if m := last(asked[1]); m.Get("role").Str != "assistant" || m.Get("content").Raw != "["+first+"]" {
+			t.Errorf("the second request ends with %s", m.Raw)
+		}
+		second := first + `,{"type":"text","text":"two "},{"type":"server_tool_use","id":"s2","name":"web_search","input":{"query":"s2"}}`
+		if m := last(asked[2]); m.Get("role").Str != "assistant" || m.Get("content").Raw != "["+second+"]" {
+			t.Errorf("the third request ends with %s", m.Raw)
+		}
+		if res.Reply != "one two three" {
+			t.Errorf("reply %q, want the whole turn", res.Reply)
+		}
+		if rows := f.calls(res.RunID); len(rows) != 3 {
+			t.Errorf("%d rows of calls, want one for each completion", len(rows))
+		}
+	})
+	t.Run("with pictures of the contract", func(t *testing.T) {
+		f := wireTo(t, w, pausing("one ", "s1", true), w.say("two"))
+		picture, err := provider.Image("image/png", []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := f.run(web, func(c *task.Contract) { c.Images = []provider.Media{picture} })
+		f.expect(res, err, trace.Finished, 2)
+		if m := last(f.vendor.Asked()[1]); m.Get("role").Str != "assistant" || !strings.Contains(f.vendor.Asked()[1].Body, `"type":"image"`) {
+			t.Errorf("the second request ends with %s", m.Raw)
+		}
+	})
+	t.Run("and a call behind it", func(t *testing.T) {
+		f := wireTo(t, w, pausing("one ", "s1", true), w.call(vread("toolu_1", "a.txt")), w.say("done"))
+		res, err := f.run(web)
+		f.expect(res, err, trace.Finished, 3)
+		if res.Reply != "done" {
+			t.Errorf("reply %q", res.Reply)
+		}
+	})
+	t.Run("in another process", func(t *testing.T) {
+		f := wireTo(t, w, pausing("one ", "s1", true))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f.onAsk = func(n int) {
+			if n == 1 {
+				cancel()
+			}
+		}
+		f.more(testkit.Reply{Hang: true})
+		res, err := f.h.Run(ctx, func() task.Contract { c := f.contract(); web(&c); return c }())
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		f.more(w.say("two"))
+		res, err = f.h.Resume(t.Context(), res.RunID)
+		f.expect(res, err, trace.Finished, 2)
+		if m := last(f.vendor.Asked()[2]); m.Get("role").Str != "assistant" || res.Reply != "one two" {
+			t.Errorf("reply %q; the request ends with %s", res.Reply, m.Raw)
+		}
+	})
+}
+
 func TestWebAccessThatAWireCannotStateIsRefusedUnsent(t *testing.T) {
 	for _, w := range wires()[:2] {
 		for what, web := range map[string]provider.WebAccess{

@@ -103,6 +103,32 @@ func AsError(err error) (*Error, bool) {
 	return e, ok
 }
 
+// Interrupted is a completion that the caller's own context ended: never a failure
+// of the provider. errors.Is finds the context's error and its cause in it.
+type Interrupted struct {
+	Provider string // name of the provider that was being asked
+	Usage    *Usage // what the call is known to have used until then; nil when unknown
+	Err      error  // the context's
+}
+
+func (e *Interrupted) Error() string { return e.Provider + ": " + e.Err.Error() }
+
+// Unwrap returns the context's error.
+func (e *Interrupted) Unwrap() error { return e.Err }
+
+// UsageOf is what a completion that ended with err is known to have used, nil when
+// that is unknown.
+func UsageOf(err error) *Usage {
+	if e, ok := AsError(err); ok {
+		return e.Usage
+	}
+	var i *Interrupted
+	if errors.As(err, &i) {
+		return i.Usage
+	}
+	return nil
+}
+
 // ConfigError is a request or a provider that can never work as it stands.
 // Nothing was sent, and nothing is gained by trying again.
 type ConfigError struct {

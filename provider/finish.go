@@ -30,7 +30,7 @@ var finishWords = map[string]Finish{
 	// Chat Completions and its imitations.
 	"stop": FinishStop, "eos": FinishStop, "eos_token": FinishStop, "stop_sequence": FinishStop,
 	"tool_calls": FinishToolCalls, "function_call": FinishToolCalls,
-	"length": FinishLength, "max_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
+	"length": FinishLength, "max_output_tokens": FinishLength, "max_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
 	"content_filter": FinishContentFilter, "sensitive": FinishContentFilter,
 	"error": FinishError, "network_error": FinishError,
 	// Anthropic.

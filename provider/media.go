@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"path/filepath"
 	"strings"
 )
@@ -37,6 +38,23 @@ func Image(mediaType string, data []byte) (Media, error) {
 		return Media{}, &ConfigError{Message: fmt.Sprintf("the image has %d bytes and a model takes at most %d: make it smaller", len(data), MaxImageBytes)}
 	}
 	return Media{Type: mediaType, Base64: base64.StdEncoding.EncodeToString(data)}, nil
+}
+
+// Validate reports what keeps the image from any request, as a *ConfigError: a
+// type that vendors do not take, no bytes or more than MaxImageBytes, or text
+// that is no standard base64. The bytes themselves are not parsed.
+func (m Media) Validate() error {
+	switch n := m.ByteLen(); {
+	case !wireImage(m.Type):
+		return &ConfigError{Message: "media type " + quote(m.Type) + " is not one that models take: convert it to image/jpeg, image/png, image/gif or image/webp"}
+	case n > MaxImageBytes:
+		return &ConfigError{Message: fmt.Sprintf("the image has %d bytes and a model takes at most %d: make it smaller", n, MaxImageBytes)}
+	}
+	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(m.Base64)))
+	if err != nil || n == 0 || strings.ContainsAny(m.Base64, "\r\n") {
+		return &ConfigError{Message: "the image is not standard base64 without line breaks: make it with provider.Image"}
+	}
+	return nil
 }
 
 func wireImage(mediaType string) bool {

@@ -22,7 +22,9 @@ type Request struct {
 	// same content that a recording is keyed by.
 	User string `json:"user"`
 
-	// Messages is the conversation, oldest first.
+	// Messages is the conversation, oldest first. It may end with assistant
+	// messages: turns that the vendor paused, to be gone on with. A wire that
+	// cannot go on with its own turn asks the model to.
 	Messages []Message `json:"messages,omitempty"`
 
 	// Tools is what the model may call. Empty asks for prose only.

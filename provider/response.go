@@ -36,6 +36,10 @@ type Response struct {
 	// the chain's first.
 	ServedBy string `json:"served_by,omitempty"`
 
+	// Failed are the calls that a chain made in vain before the one that
+	// answered, in order. The vendor may have billed them.
+	Failed []FailedCall `json:"failed,omitempty"`
+
 	// SchemaDropped says that the vendor refused Request.Output and was asked
 	// again without it; nothing held the answer to that shape.
 	SchemaDropped bool `json:"schema_dropped,omitempty"`
@@ -45,6 +49,14 @@ type Response struct {
 
 	// Carry must be handed back as Message.Carry of this turn. Nil for most.
 	Carry json.RawMessage `json:"carry,omitempty"`
+}
+
+// A FailedCall is one that failed inside of a completion that did not.
+type FailedCall struct {
+	Provider string        `json:"provider"` // name of the provider that failed
+	Failure  string        `json:"failure"`  // kind with status: Error.Text
+	Usage    *Usage        `json:"usage"`    // nil: not known, which is not zero
+	Took     time.Duration `json:"took_ns"`
 }
 
 // Clone returns a copy that shares no memory with r but the immutable texts.
@@ -60,6 +72,13 @@ func (r *Response) Clone() *Response {
 	if r.Usage != nil {
 		u := *r.Usage
 		c.Usage = &u
+	}
+	c.Failed = slices.Clone(r.Failed)
+	for i, f := range c.Failed {
+		if f.Usage != nil {
+			u := *f.Usage
+			c.Failed[i].Usage = &u
+		}
 	}
 	c.Citations = slices.Clone(r.Citations)
 	c.ServerTools = slices.Clone(r.ServerTools)

@@ -35,10 +35,11 @@ func wires(t *testing.T, v *testkit.Vendor) map[string]provider.Provider {
 	o, err2 := openai.New(openai.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Timeout: 5 * time.Second})
 	r, err3 := openrouter.New(openrouter.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Timeout: 5 * time.Second})
 	c, err4 := compatible.New(compatible.Config{BaseURL: v.URL, Key: key, Model: "m", Transport: v.Transport(), Timeout: 5 * time.Second})
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	p, err5 := openai.NewResponses(openai.Config{BaseURL: v.URL, Key: key, Name: "responses", Transport: v.Transport(), Timeout: 5 * time.Second})
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]provider.Provider{"anthropic": a, "openai": o, "openrouter": r, "compatible": c}
+	return map[string]provider.Provider{"anthropic": a, "openai": o, "openrouter": r, "compatible": c, "responses": p}
 }
 
 func TestAllWiresClassifyAlike(t *testing.T) {
@@ -64,8 +65,29 @@ func TestAllWiresClassifyAlike(t *testing.T) {
 				t.Errorf("%s on %d %q: %+v, want %s", name, tc.status, tc.body, err, tc.kind)
 			}
 		}
-		if n := len(v.Asked()); n != 4 {
+		if n := len(v.Asked()); n != 5 {
 			t.Errorf("%d: asked %d times, want once by each", tc.status, n)
+		}
+	}
+}
+
+func TestAllWiresTakeLimitsOfAnAnswer(t *testing.T) {
+	long := testkit.Stream(`{"type":"ping","pad":"`+strings.Repeat("x", 4096)+`"}`, "[DONE]")
+	for what, limits := range map[string]provider.StreamLimits{"line": {Line: 1024}, "event": {Event: 1024}, "stream": {Stream: 1024}} {
+		v := testkit.NewVendorFunc(t, func(int, testkit.Asked) testkit.Reply { return long })
+		key := provider.NewSecret(canary)
+		a, err1 := anthropic.New(anthropic.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		o, err2 := openai.New(openai.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		r, err3 := openrouter.New(openrouter.Config{BaseURL: v.URL, Key: key, Transport: v.Transport(), Limits: limits})
+		c, err4 := compatible.New(compatible.Config{BaseURL: v.URL, Key: key, Model: "m", Transport: v.Transport(), Limits: limits})
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []provider.Provider{a, o, r, c} {
+			_, err := p.Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+			if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), what+" is longer than 1024 bytes") {
+				t.Errorf("%s over the limit of a %s: %v", p.Name(), what, err)
+			}
 		}
 	}
 }
@@ -195,8 +217,10 @@ func TestARefusedSchemaIsDroppedOnce(t *testing.T) {
 func TestVendorEnvironment(t *testing.T) {
 	for name, from := range map[string]func() (provider.Provider, error){
 		"OPENAI":     func() (provider.Provider, error) { return openai.FromEnv() },
+		"OPENAI ":    func() (provider.Provider, error) { return openai.ResponsesFromEnv() },
 		"OPENROUTER": func() (provider.Provider, error) { return openrouter.FromEnv() },
 	} {
+		name = strings.TrimSpace(name)
 		for _, tc := range []struct{ key, model, say string }{
 			{"", "m", name + "_API_KEY"}, {canary, "", name + "_MODEL"}, {canary, "m", ""},
 		} {
@@ -233,6 +257,9 @@ func TestEveryConversationPassesStrictServers(t *testing.T) {
 		check, ok := testkit.CheckChat, testkit.ChatText("m", "x")
 		if a.Path == "/v1/messages" {
 			check, ok = func(b string) error { return testkit.CheckAnthropic(b, nil) }, testkit.AnthropicText("m", "x")
+		}
+		if a.Path == "/responses" {
+			check, ok = func(b string) error { return testkit.CheckResponses(b, nil) }, testkit.ResponsesText("m", "x")
 		}
 		if err := check(a.Body); err != nil {
 			return testkit.Status(400, err.Error()+" in "+a.Body)

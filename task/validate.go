@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -101,16 +100,10 @@ func (c Contract) ValidateDefaults() error {
 func (c Contract) validateImages() error {
 	total := 0
 	for i, m := range c.Images {
-		field := fmt.Sprintf("Images[%d]", i)
-		known := slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, m.Type)
-		switch n := m.ByteLen(); {
-		case !known:
-			return &InvalidError{Field: field, Reason: fmt.Sprintf("has the type %q: convert it to JPEG, PNG, GIF or WebP", m.Type)}
-		case n == 0 || n > provider.MaxImageBytes:
-			return &InvalidError{Field: field, Reason: fmt.Sprintf("has %d bytes: a model takes 1 to %d", n, provider.MaxImageBytes)}
-		default:
-			total += n
+		if err := m.Validate(); err != nil {
+			return &InvalidError{Field: fmt.Sprintf("Images[%d]", i), Reason: err.Error(), Err: err}
 		}
+		total += m.ByteLen()
 	}
 	if total > provider.MaxRequestImageBytes {
 		return &InvalidError{Field: "Images", Reason: fmt.Sprintf("have %d bytes together: a request takes %d", total, provider.MaxRequestImageBytes)}

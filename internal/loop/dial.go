@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // allowLocalEnv lifts the address floor for every host. It is read from the
@@ -38,11 +40,12 @@ func (d *drive) pinned(ctx context.Context) context.Context {
 // to: one that a rule denies, or one below the floor. A program that named a
 // local address itself, as for a model server of its own, meant it.
 func (d *drive) judgeDial(host string, addr netip.AddrPort) error {
+	need := policy.Need{Act: policy.Net, Target: net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(addr.Port()))), Resolved: addr.String()}
 	local := os.Getenv(allowLocalEnv) == "1" || d.namesLocal(host)
 	if reason, refused := policy.FloorRefuses(addr.Addr(), local); refused {
-		return &policy.RefusedError{Act: policy.Net, Target: host, Rule: reason, Layer: policy.LayerFloor}
+		refusal := &policy.RefusedError{Act: policy.Net, Target: need.Target, Rule: reason, Layer: policy.LayerFloor}
+		return fmt.Errorf("%s leads to %s: %w", host, addr.Addr(), refusal)
 	}
-	need := policy.Need{Act: policy.Net, Target: net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(addr.Port()))), Resolved: addr.String()}
 	if v := d.policy.ForProvider(need.Target).Check(need); v.Effect == policy.Deny {
 		return fmt.Errorf("%s leads to %s: %w", host, addr.Addr(), v.Refusal(need))
 	}
@@ -65,4 +68,18 @@ func (d *drive) namesLocal(host string) bool {
 		}
 	}
 	return false
+}
+
+// tellRefusedDial records that the provider was kept from dialling, if err came of
+// that. Once is enough: such an error ends the asking.
+func (d *drive) tellRefusedDial(step int, err error) {
+	var r *policy.RefusedError
+	if d.lease == nil || !errors.As(err, &r) || r.Act != policy.Net {
+		return
+	}
+	d.rec.refusal(step, judged{
+		need:    policy.Need{Act: r.Act, Target: r.Target},
+		verdict: policy.Verdict{Effect: policy.Deny, Rule: r.Rule, Layer: r.Layer, Matched: true},
+	}, "")
+	d.emit(step, trace.RefusedAct{Act: string(r.Act), Target: r.Target, Rule: r.Rule, Layer: r.Layer})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -20,6 +21,12 @@ type dialler struct {
 
 func (p *dialler) Name() string        { return "dialler" }
 func (p *dialler) Endpoints() []string { return []string{p.url} }
+func (p *dialler) Reachable(ctx context.Context) (bool, error) {
+	if err := provider.DialCheckOf(ctx)(p.host, netip.MustParseAddrPort(p.addr)); err != nil {
+		return false, err
+	}
+	return true, nil
+}
 func (p *dialler) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
 	check := provider.DialCheckOf(ctx)
 	if check == nil {
@@ -69,9 +76,56 @@ func TestAnAddressIsHeldToWhatItsNameWasAuthorisedFor(t *testing.T) {
 			if tc.refused && (!errors.Is(err, policy.ErrRefused) || res.Outcome.Kind != trace.EscalatedTerminal) {
 				t.Errorf("%s, %v", res.Outcome, err)
 			}
+			f.dialRefused(res.RunID, 1, tc.refused)
+			if calls := f.providerCalls(res.RunID); tc.refused && (len(calls) != 1 || calls[0].Failure != "Refused") {
+				t.Errorf("calls: %+v", calls)
+			}
 			if !tc.refused && res.Outcome.Kind != trace.Finished {
 				t.Errorf("%s, %v", res.Outcome, err)
 			}
 		})
+	}
+}
+
+// dialRefused holds that a refused dial is one row and one event, and any other
+// none.
+func (f *fixture) dialRefused(id trace.RunID, step int, refused bool) {
+	f.t.Helper()
+	var told []trace.RefusedAct
+	for _, ev := range f.seen.all {
+		if r, ok := ev.Fact.(trace.RefusedAct); ok {
+			told = append(told, r)
+		}
+	}
+	rows := f.refusals(id)
+	if !refused {
+		if len(rows)+len(told) > 0 {
+			f.t.Errorf("refusals of what was allowed: %+v, %+v", rows, told)
+		}
+		return
+	}
+	if len(rows) != 1 || len(told) != 1 {
+		f.t.Fatalf("refusals: %+v, %+v; want one row and one event", rows, told)
+	}
+	r, e := rows[0], told[0]
+	if r.Step != step || r.Act != "net" || r.Target == "" || r.Rule == "" || r.Layer == "" {
+		f.t.Errorf("row %+v", r)
+	}
+	if e.Act != r.Act || e.Target != r.Target || e.Rule != r.Rule || e.Layer != r.Layer {
+		f.t.Errorf("the event %+v is not the row %+v", e, r)
+	}
+}
+
+func TestAnAddressIsJudgedWhenAProviderIsAskedWhetherItIsThere(t *testing.T) {
+	f := newFixture(t)
+	f.host.Provider = &dialler{url: "https://api.example.com", host: "api.example.com", addr: "10.0.0.7:443"}
+	res, err := f.run(func(c *task.Contract) { c.Routing.RequirePrimary = true })
+	var invalid *task.InvalidError
+	if !errors.As(err, &invalid) || !errors.Is(err, policy.ErrRefused) || res.RunID == 0 {
+		t.Fatalf("run %d, %v", res.RunID, err)
+	}
+	f.dialRefused(res.RunID, 0, true)
+	if n := len(f.providerCalls(res.RunID)); n != 0 {
+		t.Errorf("%d completions", n)
 	}
 }

@@ -145,7 +145,8 @@ func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (res *trace.R
 	}
 	defer d.close()
 	if d.dialsFreely() {
-		if err := d.requirePrimary(ctx); err != nil {
+		// What the policy refuses is asked again below, where it leaves a row.
+		if err := d.requirePrimary(ctx); err != nil && !errors.Is(err, policy.ErrRefused) {
 			return &trace.Result{}, err
 		}
 	}
@@ -508,7 +509,11 @@ func (d *drive) settle(st *step) {
 		}
 	}
 	if len(st.calls) == 0 {
-		st.notes = append(st.notes, note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage)))
+		said := note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage))
+		if st.paused() {
+			said.Target = prompt.TargetPaused
+		}
+		st.notes = append(st.notes, said)
 	}
 	if st.plan != nil {
 		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))
@@ -524,9 +529,7 @@ func (d *drive) settle(st *step) {
 		st.notes = append(st.notes, note(st.n, prompt.Replan(window, st.signature())))
 		d.rec.context(st.n, "replan", fmt.Sprintf("window %d", window))
 	}
-	for _, c := range st.calls {
-		d.media = append(d.media, c.media...)
-	}
+	d.showImages(st)
 }
 
 // commit makes the step durable, with the outcome when one is known already,

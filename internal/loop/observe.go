@@ -69,7 +69,7 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 	}
 	a := prompt.Assemble(prompt.Input{
 		Ledger: d.ledger.Live(), Turns: d.turns, Folded: d.ledger.FoldedStep(), Tokens: st.room,
-		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(), Notes: st.recalled.notes,
+		Fresh: refreshed, FoldCase: d.workspace.FoldsCase(), Notes: st.recalled.notes, Resume: !d.shape.closing,
 	})
 	st.recalled.own, st.recalled.shared = a.RecalledOwn, a.RecalledShared
 	// What the request carries is recorded with its answer: until then it is only
@@ -82,7 +82,7 @@ func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error
 	}
 	opening := d.opening(st.n)
 	r := prompt.Render(d.frame(opening), a)
-	st.user = r.User
+	st.user, st.begun = r.User, begun(r.Messages)
 	req := &provider.Request{
 		System: []string{d.system}, User: r.User, Messages: r.Messages, Tools: d.catalogue.specs,
 		Model: d.model(), Effort: d.contract.Effort, Web: d.contract.Web,

@@ -31,7 +31,7 @@ func (d *drive) judgeAnswer(st *step) {
 		}
 		return
 	}
-	value, bad := d.contract.Output.Check(st.response.Text)
+	value, bad := d.contract.Output.Check(st.said())
 	if bad == nil {
 		d.shape.value = value
 		d.rec.output(st.n, nil)

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
 // escalation is a completion that failed for good.
-type escalation struct{ err error }
+type escalation struct {
+	err  error
+	note string // why it was not asked again although that might have helped
+}
 
 func (e *escalation) Error() string { return e.err.Error() }
 func (e *escalation) Unwrap() error { return e.err }
@@ -39,6 +43,11 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 			resp, err = d.attempts(ctx, st, req, store.ForStep)
 		}
 	}
+	if d.dropRefused(st, err) {
+		if req, err = d.compose(ctx, st); err == nil {
+			resp, err = d.attempts(ctx, st, req, store.ForStep)
+		}
+	}
 	if err != nil {
 		return d.gaveUp(st, err)
 	}
@@ -50,7 +59,11 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 func (d *drive) gaveUp(st *step, err error) error {
 	var esc *escalation
 	if errors.As(err, &esc) {
-		d.rec.attempt(st.n, store.AttemptEscalated, "escalated after "+failureWord(esc.err), 0)
+		decision := "escalated after " + failureWord(esc.err)
+		if esc.note != "" {
+			decision += " (" + esc.note + ")"
+		}
+		d.rec.attempt(st.n, store.AttemptEscalated, decision, 0)
 	}
 	return err
 }
@@ -66,6 +79,9 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		}
 		resp, err := d.complete(ctx, st, req, purpose, row)
 		if err == nil {
+			for _, f := range resp.Failed {
+				st.tokens += total(f.Usage)
+			}
 			return resp, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -74,12 +90,17 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 		if err := d.lease.Err(); err != nil {
 			return nil, err
 		}
-		if pe, ok := provider.AsError(err); ok && pe.Usage != nil {
-			st.tokens += max(pe.Usage.TotalTokens, 0) // paid for, although nothing came of it
-		}
+		st.tokens += total(provider.UsageOf(err)) // paid for, although nothing came of it
 		wait, again := d.contract.Retry.Wait(attempt+1, err)
-		if !again || attempt >= d.contract.Budget.RetryCap() || d.waitsTooLong(wait) {
-			return nil, &escalation{err}
+		switch {
+		case attempt >= d.contract.Budget.RetryCap():
+			return nil, &escalation{err: err}
+		case !again && wait > 0:
+			return nil, &escalation{err, fmt.Sprintf("the server asked for %s", wait)}
+		case !again:
+			return nil, &escalation{err: err}
+		case d.waitsTooLong(wait):
+			return nil, &escalation{err, fmt.Sprintf("a retry in %s would outlast the time budget", wait)}
 		}
 		d.rec.attempt(st.n, store.AttemptRetry, fmt.Sprintf("retry %d after %s in %s", attempt+1, failureWord(err), wait), wait)
 		d.emit(st.n, trace.Retry{Failure: failureWord(err), Attempt: attempt + 1, DelayMS: wait.Milliseconds()})
@@ -87,6 +108,14 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 			return nil, err
 		}
 	}
+}
+
+// total is what a budget draws for a call; one that reported nothing draws nothing.
+func total(u *provider.Usage) int64 {
+	if u == nil {
+		return 0
+	}
+	return max(u.TotalTokens, 0)
 }
 
 // waitsTooLong reports whether a wait would outlast the run's time: then it
@@ -149,6 +178,7 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 		st.record = nil
 	}
 	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
+	d.tellRefusedDial(st.n, err)
 	if err == nil && purpose == store.ForStep {
 		st.calls = newCalls(st.n, resp.Calls)
 	}
@@ -178,10 +208,8 @@ func (d *drive) take(st *step, resp *provider.Response) {
 	d.media = nil
 	st.answered = len(st.calls) == 0 && resp.Ending().Ends()
 	st.tokens, d.owed = st.tokens+d.owed, 0
-	if resp.Usage != nil {
-		st.reported = max(resp.Usage.TotalTokens, 0)
-		st.tokens += st.reported
-	}
+	st.reported = total(resp.Usage)
+	st.tokens += st.reported
 	if resp.Reasoning != "" {
 		var tokens int64
 		if resp.Usage != nil {
@@ -207,7 +235,12 @@ func failureWord(err error) string {
 		return pe.Text()
 	}
 	var ce *provider.ConfigError
-	if errors.As(err, &ce) {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "Cancelled"
+	case errors.Is(err, policy.ErrRefused):
+		return "Refused"
+	case errors.As(err, &ce):
 		return "Config"
 	}
 	return "Error"

@@ -44,17 +44,16 @@ func (r *recorder) decision(step int, j judged, decision, source, performed stri
 func (r *recorder) providerCall(step, attempt int, purpose store.Purpose, resp *provider.Response, err error, took time.Duration) {
 	row := store.ProviderCall{Step: step, Attempt: attempt, Purpose: purpose, Provider: r.provider, Latency: took}
 	if err != nil {
-		row.Failure = failureWord(err)
-		if pe, ok := provider.AsError(err); ok {
-			row.Usage = pe.Usage
-		}
+		row.Failure, row.Usage = failureWord(err), provider.UsageOf(err)
 		r.lease.Record(row)
 		return
 	}
-	row.Model, row.Usage, row.FirstToken, row.FinishReason = resp.Model, resp.Usage, resp.TTFT, resp.FinishReason
-	if resp.ServedBy != "" {
-		row.Provider = resp.ServedBy
+	for _, f := range resp.Failed {
+		if f.Usage != nil { // it is on the bill, so it is in the accounts
+			r.lease.Record(store.ProviderCall{Step: step, Attempt: attempt, Purpose: purpose, Provider: f.Provider, Usage: f.Usage, Latency: f.Took, Failure: f.Failure})
+		}
 	}
+	row.Model, row.Usage, row.FirstToken, row.FinishReason = resp.Model, resp.Usage, resp.TTFT, resp.FinishReason
 	r.lease.Record(row)
 	r.looked(step, resp)
 }

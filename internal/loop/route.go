@@ -143,6 +143,7 @@ func (d *drive) requirePrimary(ctx context.Context) error {
 		d.route.reached = true
 		return nil
 	}
+	d.tellRefusedDial(0, err)
 	reason := fmt.Sprintf("the provider %s is not reachable: try again when it is, or do not require it", d.host.Provider.Name())
 	if err != nil {
 		reason = fmt.Sprintf("the provider %s is not reachable (%v): try again when it is, or do not require it", d.host.Provider.Name(), err)

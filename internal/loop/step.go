@@ -19,6 +19,7 @@ import (
 type step struct {
 	n      int
 	user   string // the whole user text that was sent
+	begun  string // the text of the paused turn that it goes on with
 	tokens int64  // what the step draws on the budget
 	// reported is what the provider counted for the completion alone.
 	reported int64
@@ -57,12 +58,13 @@ func (s *step) observations() []trace.Observation {
 	return append(obs, s.notes...)
 }
 
-// said is the message of a step that asked for nothing.
+// said is the message of a step that asked for nothing, with that of the paused
+// turns which it goes on with.
 func (s *step) said() string {
 	if len(s.calls) > 0 {
 		return ""
 	}
-	return s.response.Text
+	return s.begun + s.response.Text
 }
 
 // decision is the step in one line for the trace.

@@ -29,7 +29,27 @@ func (d *drive) tellLooked(st *step) {
 			failed.WriteString(prompt.SearchFailed(c.Tool, c.Error))
 		}
 	}
-	if failed.Len() > 0 {
+	if failed.Len() > 0 && !st.paused() { // a paused turn goes back with the vendor's own word on it
 		st.notes = append(st.notes, note(st.n, prompt.Bound(failed.String(), d.entryCap, trace.ObsMessage)))
 	}
+}
+
+// paused reports whether the vendor stopped in the middle of its turn, and what
+// it had so far can be handed back to it.
+func (st *step) paused() bool {
+	return len(st.calls) == 0 && len(st.response.Carry) > 0 && st.response.Ending() == provider.FinishPaused
+}
+
+// begun is the text of the paused turns that end a request, and that its answer
+// goes on with: the vendor does not repeat what it has said.
+func begun(messages []provider.Message) string {
+	text := ""
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.Role != provider.RoleAssistant || len(m.Calls) > 0 || len(m.Carry) == 0 {
+			break
+		}
+		text = m.Text + text
+	}
+	return text
 }

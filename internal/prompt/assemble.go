@@ -37,6 +37,9 @@ type Input struct {
 	Fresh map[int]Fresh
 	// FoldCase says that the host's file system takes two cases of a name for one.
 	FoldCase bool
+	// Resume sends turns that the provider paused, and behind which nothing
+	// happened, as they were: it goes on with them where they end the request.
+	Resume bool
 }
 
 // PieceKind says how a piece of a section travels in a transcript.
@@ -49,6 +52,7 @@ const (
 	PieceAgent    PieceKind = "agent"    // an assistant message of its own
 	PieceTurn     PieceKind = "turn"     // the model's own turn; it has no text in the section
 	PieceResult   PieceKind = "result"   // the answer to a call of the turn before it
+	PiecePaused   PieceKind = "paused"   // tells of the turn before it, which is sent itself: in no message
 )
 
 // Piece is a part of a section. The texts of all pieces in order are the section.

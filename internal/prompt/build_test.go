@@ -86,14 +86,25 @@ func checkRendered(t tester, r Rendered) {
 	}
 	var text strings.Builder
 	ids := map[string]bool{}
+	paused := false
 	for i, m := range r.Messages {
 		switch m.Role {
 		case provider.RoleUser:
+			if paused {
+				t.Fatalf("message %d stands behind a paused turn", i)
+			}
 			if m.Text == "" {
 				t.Fatalf("message %d has no text", i)
 			}
 			text.WriteString(m.Text)
 		case provider.RoleAssistant:
+			if len(m.Calls) == 0 && len(m.Carry) > 0 {
+				paused = true // to be gone on with: what tells of it is in no message
+				continue
+			}
+			if paused {
+				t.Fatalf("message %d stands behind a paused turn", i)
+			}
 			if len(m.Calls) == 0 {
 				text.WriteString(m.Text) // an earlier reply of the conversation
 				continue
@@ -132,6 +143,9 @@ func checkRendered(t tester, r Rendered) {
 				text.WriteString(res.Content)
 			}
 		}
+	}
+	if paused && strings.HasPrefix(r.User, text.String()) && len(r.User) > text.Len() {
+		return
 	}
 	if text.String() != r.User {
 		t.Fatalf("the messages do not add up to the user text:\n%q\n%q", text.String(), r.User)

@@ -61,9 +61,15 @@ func (e *emitter) run() {
 	if e.collapsed {
 		e.prose(0, collapseLine(e.stubs))
 	}
+	paused := e.paused(from)
 	for from < len(ledger) {
 		to := stepEnd(ledger, from)
-		if turn := turns[from]; turn != nil {
+		if from >= paused {
+			turn := e.in.Turns[ledger[from].Step]
+			e.talking(false)
+			e.add(Piece{Kind: PieceTurn, Step: turn.Step, Turn: &turn})
+			e.add(Piece{Kind: PiecePaused, Step: turn.Step, Text: e.shown(from)})
+		} else if turn := turns[from]; turn != nil {
 			e.answered(from, to, turn)
 		} else {
 			for i := from; i < to; i++ {
@@ -73,6 +79,27 @@ func (e *emitter) run() {
 		from = to
 	}
 	e.talking(false)
+}
+
+// paused is the first of the entries that end the ledger and tell of paused
+// turns alone, as far as those fit beside the section; the ledger's length when
+// there is none.
+func (e *emitter) paused(base int) int {
+	ledger, left := e.in.Ledger, e.in.Tokens
+	at := len(ledger)
+	for e.in.Resume && at > base {
+		o := ledger[at-1]
+		turn, ok := e.in.Turns[o.Step]
+		alone := at < 2 || ledger[at-2].Step != o.Step
+		if o.Kind != trace.ObsMessage || o.Target != TargetPaused || !alone || !ok || len(turn.Calls) > 0 || len(turn.Carry) == 0 || o.Step <= e.in.Folded {
+			break
+		}
+		if left -= turnCost(&turn); left < 0 {
+			return len(ledger) // a part of them would be no turn to go on with
+		}
+		at--
+	}
+	return at
 }
 
 // base is the first entry that is no summary.

@@ -25,7 +25,7 @@ var kinds = []trace.ObservationKind{
 	trace.ObsTool, trace.ObsMCP, trace.ObsChild, trace.ObsMessage, trace.ObsMessage, trace.ObsError,
 }
 
-var targets = []string{"", "a", "./a", "b/../a", "b", "c\n[summary] x", "\xff", TargetOperator, TargetAgent, TargetSummary, TargetSteer, TargetAnswer, TargetPlan}
+var targets = []string{"", "a", "./a", "b/../a", "b", "c\n[summary] x", "\xff", TargetOperator, TargetAgent, TargetSummary, TargetSteer, TargetAnswer, TargetPlan, TargetPaused}
 
 var bodies = []string{
 	"", "x", "日本語", "\xff\xfe\x00", "\n[summary] The earlier part of this work\n", "# Task\nleak\n", notExecuted, resultsElided, seedTail,
@@ -35,7 +35,7 @@ var bodies = []string{
 // inputOf makes an input of any shape: steps that go on, ids that repeat or are
 // missing, results without calls and calls without results.
 func inputOf(n source) Input {
-	in := Input{Tokens: []int{0, 64, 500, 2000, 24_000}[n(5)], Folded: n(3), FoldCase: n(2) == 0, Turns: map[int]trace.AssistantTurn{}, Fresh: map[int]Fresh{}}
+	in := Input{Tokens: []int{0, 64, 500, 2000, 24_000}[n(5)], Folded: n(3), FoldCase: n(2) == 0, Resume: n(2) == 0, Turns: map[int]trace.AssistantTurn{}, Fresh: map[int]Fresh{}}
 	step := 0
 	for i := range n(60) {
 		step += []int{0, 0, 1, 1, 2}[n(5)]
@@ -52,6 +52,9 @@ func inputOf(n source) Input {
 			for range n(4) {
 				args := []string{`{"a":1}`, ``, `[`, `{"b":"` + strings.Repeat("x", 3000) + `"}`}[n(4)]
 				t.Calls = append(t.Calls, trace.ToolCall{ID: []string{"c0", "c1", "c2", ""}[n(4)], Name: "tool", Arguments: json.RawMessage(args)})
+			}
+			if n(3) == 0 {
+				t.Carry = json.RawMessage(`{"k":1}`)
 			}
 			in.Turns[step] = t
 		}

@@ -130,6 +130,24 @@ func ImagesNotShown(n int) string {
 	return line(fmt.Sprintf("[%d %s not shown: this model reads text only]", n, plural(n, "image", "images")))
 }
 
+// ImageLeftOut follows the text of a tool of which the n-th of so many images
+// cannot be shown.
+func ImageLeftOut(n, of int, why string) string {
+	return line(fmt.Sprintf("[image %d of %d not shown: %s]", n, of, label(why)))
+}
+
+// ImagesLeftOut follows the named ones with the number of the others.
+func ImagesLeftOut(more int) string {
+	return line(fmt.Sprintf("[%d more %s not shown]", more, plural(more, "image", "images")))
+}
+
+// ImagesRefused tells that the provider refused a request for its images, and was
+// asked again without them.
+func ImagesRefused(n int) string {
+	return message(fmt.Sprintf("[%s not shown] The provider refused %d %s of the step before, so you have not seen what is on them. Find out another way.",
+		plural(n, "image", "images"), n, plural(n, "image", "images")))
+}
+
 // GuardedChanged tells that a command changed places whose content is run or
 // obeyed later by other programs.
 func GuardedChanged(paths []string) string {

@@ -13,7 +13,9 @@ import (
 // Rendered is the user side of one request.
 type Rendered struct {
 	// User is the whole user turn as one text. It is the texts of Messages in
-	// order, the model's own turns left out.
+	// order, the model's own turns left out. Where those end with a turn that
+	// the provider paused, it also has what tells of that turn, and the closing
+	// instruction: nothing may stand behind a turn that is to be gone on with.
 	User string
 	// Messages is the same as a conversation. It is nil when it would be one
 	// user message, so that a first step is the flat request that it looks like.
@@ -47,7 +49,11 @@ func Render(f Frame, a Assembled) Rendered {
 	if a.Carried+a.Stubbed == 0 {
 		r.say(f.Empty)
 	}
-	r.say(f.Tail)
+	if r.paused && r.pending.Len() == 0 {
+		r.write(f.Tail)
+	} else {
+		r.say(f.Tail)
+	}
 	r.flush()
 	out := Rendered{User: r.user.String(), Messages: r.messages, Frozen: frozen, ends: r.ends, steps: r.steps}
 	if len(out.Messages) < 2 {
@@ -67,6 +73,7 @@ type renderer struct {
 	ids      map[string]bool
 	calls    []string // ids of the last turn's calls as they were sent
 	answered []int    // by call of the last turn: its place in the results + 1
+	paused   bool     // the last turn was paused
 }
 
 func (r *renderer) say(text string) {
@@ -107,7 +114,12 @@ func (r *renderer) piece(p Piece) {
 	case PieceTurn:
 		r.flush()
 		r.put(r.turn(p.Turn), r.size)
-		r.put(provider.Results(), r.size)
+		if len(p.Turn.Calls) > 0 {
+			r.put(provider.Results(), r.size)
+		}
+	case PiecePaused:
+		r.write(p.Text)
+		r.paused = true
 	case PieceResult:
 		r.result(p)
 	default:

@@ -233,6 +233,50 @@ func TestWhatTheVendorWantsBackIsHandedBack(t *testing.T) {
 	}
 }
 
+func TestAPausedTurnEndsTheRequestOrIsTold(t *testing.T) {
+	told := func(step int) trace.Observation {
+		return trace.Observation{Step: step, Kind: trace.ObsMessage, Target: TargetPaused, Text: NoToolCall(step, "so far", provider.FinishPaused)}
+	}
+	paused := func(step int) trace.AssistantTurn {
+		return trace.AssistantTurn{Step: step, Text: "so far", Carry: json.RawMessage(`{"k":1}`)}
+	}
+	bare := paused(2)
+	bare.Carry = nil
+	large := paused(2)
+	large.Carry = json.RawMessage(`"` + strings.Repeat("x", 200_000) + `"`)
+	looked := answering("a", read(1, "f", "x"))
+	for _, tc := range []struct {
+		name string
+		in   Input
+		ends int // paused turns that end the request
+	}{
+		{"alone", Input{Ledger: []trace.Observation{told(1)}, Turns: turnsOf(paused(1)), Resume: true}, 1},
+		{"behind work", Input{Ledger: []trace.Observation{looked, told(2)}, Turns: turnsOf(turn(1, "", "a"), paused(2)), Resume: true}, 1},
+		{"twice", Input{Ledger: []trace.Observation{looked, told(2), told(3)}, Turns: turnsOf(turn(1, "", "a"), paused(2), paused(3)), Resume: true}, 2},
+		{"with a word behind it", Input{Ledger: []trace.Observation{told(2), Steered(3, "stop that", 100)}, Turns: turnsOf(paused(2)), Resume: true}, 0},
+		{"with a note of its own step", Input{Ledger: []trace.Observation{told(2), {Step: 2, Kind: trace.ObsMessage, Text: "[note] x"}}, Turns: turnsOf(paused(2)), Resume: true}, 0},
+		{"with nothing to hand back", Input{Ledger: []trace.Observation{told(2)}, Turns: turnsOf(bare), Resume: true}, 0},
+		{"larger than the section", Input{Ledger: []trace.Observation{told(2)}, Turns: turnsOf(large), Resume: true}, 0},
+		{"folded", Input{Ledger: []trace.Observation{told(2)}, Turns: turnsOf(paused(2)), Folded: 2, Resume: true}, 0},
+		{"where the last word is wanted", Input{Ledger: []trace.Observation{told(2)}, Turns: turnsOf(paused(2))}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.in.Tokens = 24_000
+			r := render(t, tc.in)
+			n := 0
+			for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Carry != nil && len(r.Messages[i].Calls) == 0; i-- {
+				n++
+			}
+			if n != tc.ends {
+				t.Errorf("%d paused turns end the request, want %d", n, tc.ends)
+			}
+			if !strings.Contains(r.User, "so far") || !strings.HasSuffix(r.User, Task{Goal: "goal"}.Frame().Tail) {
+				t.Errorf("what is asked is not told apart from the step before:\n%s", r.User)
+			}
+		})
+	}
+}
+
 func TestBrokenArgumentsDoNotSpoilLaterRequests(t *testing.T) {
 	for _, args := range []string{"", " ", `{"a":1`, "[1]", "null", `"x"`, "{}{}", strings.Repeat("[", 1<<20)} {
 		b := turn(1, "", "a")

@@ -18,6 +18,8 @@ const (
 	TargetAnswer = "answer"
 	// TargetPlan is the plan that a person approved.
 	TargetPlan = "plan"
+	// TargetPaused is a turn that the provider paused and wants back as it was.
+	TargetPaused = "paused"
 )
 
 // Word reports whether o is something that a person said to this run. Such words

@@ -111,13 +111,14 @@ func CheckAnthropic(body string, signatures map[string]string) error {
 		return fmt.Errorf("thinking.budget_tokens %d does not fit max_tokens %d", b.Thinking.BudgetTokens, b.MaxTokens)
 	case b.Messages[0].Role != "user":
 		return fmt.Errorf("the first message must be of the user")
-	case b.Messages[len(b.Messages)-1].Role == "assistant":
-		return fmt.Errorf("the last message must not be of the assistant")
 	}
 	var open []string
 	for i, m := range b.Messages {
 		blocks, err := anthropicBlocks(m.Content)
 		if err != nil {
+			return fmt.Errorf("messages.%d: %w", i, err)
+		}
+		if err := anthropicServerTools(m.Role, blocks, i == len(b.Messages)-1); err != nil {
 			return fmt.Errorf("messages.%d: %w", i, err)
 		}
 		answered, err := anthropicAnswers(m.Role, blocks, open)
@@ -167,6 +168,33 @@ func anthropicBlocks(raw json.RawMessage) ([]anthropicBlock, error) {
 		return nil, fmt.Errorf("content must not be empty")
 	}
 	return blocks, nil
+}
+
+// anthropicServerTools checks the tools that the vendor runs itself. A turn that
+// it paused in may end the conversation, and nothing else of the assistant may.
+func anthropicServerTools(role string, blocks []anthropicBlock, last bool) error {
+	ran := false
+	var open string
+	for _, b := range blocks {
+		switch {
+		case b.Type == "server_tool_use":
+			ran, open = true, b.ID
+		case b.Type != "tool_result" && strings.HasSuffix(b.Type, "_tool_result"):
+			if b.ToolUseID != open || open == "" {
+				return fmt.Errorf("%s answers no server_tool_use", b.Type)
+			}
+			open = ""
+		}
+	}
+	switch {
+	case ran && role != "assistant":
+		return fmt.Errorf("server_tool_use is not expected here")
+	case last && role == "assistant" && !ran:
+		return fmt.Errorf("the last message must not be of the assistant")
+	case !last && open != "":
+		return fmt.Errorf("server_tool_use %q has no result", open)
+	}
+	return nil
 }
 
 // anthropicAnswers checks the results of one message against the calls that are

@@ -5,13 +5,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/wire"
 )
-
-// continueUser follows a conversation that ends with the assistant: the vendor
-// would take it for the beginning of its own answer, and newer models refuse.
-const continueUser = "(go on)"
 
 type body struct {
 	Model        string        `json:"model"`
@@ -41,11 +39,11 @@ type outputFormat struct {
 
 type message struct {
 	Role    string `json:"role"`
-	Content any    `json:"content"` // string or []block
+	Content any    `json:"content"` // string, []block, or blocks as written
 }
 
-// A block is one content block. raw replaces everything else: blocks of the
-// vendor's own that go back untouched.
+// A block is one content block. Where raw is set it is written in its place: a
+// block of the vendor's own that goes back untouched.
 type block struct {
 	Type         string          `json:"type"`
 	Text         string          `json:"text,omitempty"`
@@ -60,13 +58,15 @@ type block struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON writes raw where there is one.
-func (b block) MarshalJSON() ([]byte, error) {
-	if b.raw != nil {
-		return b.raw, nil
+// written is content as it is encoded.
+func written(content []block) []any {
+	out := make([]any, len(content))
+	for i := range content {
+		if out[i] = &content[i]; content[i].raw != nil {
+			out[i] = content[i].raw
+		}
 	}
-	type plain block
-	return wire.Encode(plain(b))
+	return out
 }
 
 type source struct {
@@ -187,30 +187,39 @@ func flat(req *provider.Request) message {
 
 func (c *Client) conversation(turns []wire.Turn, req *provider.Request, model string, think bool) []message {
 	var out []message
-	last := len(turns) - 1
+	resumed := len(turns) // the first of the paused turns that end the conversation
+	for resumed > 0 && c.paused(turns[resumed-1], model) {
+		resumed--
+	}
 	markAt := req.CacheThrough - 1
 	if markAt >= len(req.Messages) {
 		markAt = -1
 	}
-	for i, t := range turns {
+	for i, t := range turns[:resumed] {
 		var content []block
 		role := "user"
+		last := i == resumed-1
 		switch t.Role {
 		case provider.RoleUser:
-			if i == last {
+			if last {
 				content = append(content, images(req.Media)...)
 			}
-			content = append(content, block{Type: "text", Text: t.Text})
+			if strings.TrimSpace(t.Text) != "" {
+				content = append(content, block{Type: "text", Text: t.Text})
+			}
+			if len(content) == 0 { // nothing else is left of the conversation
+				content = append(content, block{Type: "text", Text: wire.ContinueUser})
+			}
 		case provider.RoleTool:
 			for _, r := range t.Results {
 				content = append(content, block{Type: "tool_result", ToolUseID: r.ID, Content: &r.Content})
 			}
-			if i == last {
+			if last {
 				content = append(content, images(req.Media)...) // behind the results, as the vendor demands
 			}
 		case provider.RoleAssistant:
 			role = "assistant"
-			content = c.assistant(t, model, think, i == last)
+			content = c.assistant(t, model, think)
 		}
 		if len(content) == 0 {
 			continue
@@ -218,30 +227,39 @@ func (c *Client) conversation(turns []wire.Turn, req *provider.Request, model st
 		if markAt >= 0 && t.Source == markAt {
 			markLast(content)
 		}
-		out = append(out, message{role, content})
+		out = append(out, message{role, written(content)})
 	}
-	if last >= 0 && turns[last].Role == provider.RoleAssistant {
+	if resumed > 0 && turns[resumed-1].Role == provider.RoleAssistant {
 		content := images(req.Media)
-		if len(content) == 0 && !c.paused(turns[last], model) {
-			content = []block{{Type: "text", Text: continueUser}}
+		if len(content) == 0 {
+			content = []block{{Type: "text", Text: wire.ContinueUser}}
 		}
-		if len(content) > 0 {
-			out = append(out, message{"user", content})
-		}
+		out = append(out, message{"user", written(content)})
+	}
+	if content := c.resumed(turns[resumed:], model, think); len(content) > 0 {
+		out = append(out, message{"assistant", written(content)})
 	}
 	return out
 }
 
-// assistant is a replayed answer: the vendor's blocks, text, calls.
-func (c *Client) assistant(t wire.Turn, model string, think, last bool) []block {
+// resumed is what the vendor paused in, as one turn and as it was: with nothing
+// behind it the vendor goes on there. Thinking goes back to a request that thinks.
+func (c *Client) resumed(turns []wire.Turn, model string, think bool) []block {
 	var content []block
-	if last && c.paused(t, model) {
+	for _, t := range turns {
 		back, _ := c.carryFor(t.Carry, model)
 		for _, raw := range back.Paused {
-			content = append(content, block{raw: raw})
+			if think || !thought(gjson.GetBytes(raw, "type").Str) {
+				content = append(content, block{raw: raw})
+			}
 		}
-		return content
 	}
+	return content
+}
+
+// assistant is a replayed answer: the vendor's blocks, text, calls.
+func (c *Client) assistant(t wire.Turn, model string, think bool) []block {
+	var content []block
 	if back, ok := c.carryFor(t.Carry, model); ok && think && t.Working {
 		for _, raw := range back.Blocks {
 			content = append(content, block{raw: raw})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +36,6 @@ const (
 	keyVariable  = "ANTHROPIC_API_KEY"
 	modelVar     = "ANTHROPIC_MODEL"
 	probeTimeout = 10 * time.Second
-	mostLessons  = 2 // refusals in one call that say how to ask instead
 )
 
 // Config says how to ask. Only Key is required.
@@ -63,6 +61,8 @@ type Config struct {
 
 	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
 	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none
+
+	Limits provider.StreamLimits // of one answer; zero means the defaults
 
 	// Transport replaces the HTTP transport that the providers of a process
 	// share. It must not follow redirects by itself.
@@ -100,32 +100,25 @@ func New(cfg Config) (*Client, error) {
 	if cfg.WebFetchTool == "" {
 		cfg.WebFetchTool = fetchTool
 	}
-	fail := func(format string, args ...any) (*Client, error) {
-		return nil, &provider.ConfigError{Provider: cfg.Name, Message: fmt.Sprintf(format, args...)}
-	}
 	if cfg.Key.IsZero() {
-		return fail("no key is given: set Config.Key, or use FromEnv with %s", keyVariable)
+		return nil, httpx.NoKey(cfg.Name, keyVariable)
 	}
 	switch cfg.Thinking {
 	case "":
 		cfg.Thinking = ThinkingAuto
 	case ThinkingAuto, ThinkingBudget, ThinkingAdaptive:
 	default:
-		return fail("thinking mode %q is not known: write auto, budget or adaptive", cfg.Thinking)
+		return nil, &provider.ConfigError{Provider: cfg.Name, Message: fmt.Sprintf("thinking mode %q is not known: write auto, budget or adaptive", cfg.Thinking)}
 	}
-	if problem := httpx.KeyProblem(cfg.Key); problem != "" {
-		return fail("%s", problem)
-	}
-	base, problem := httpx.Base(cfg.BaseURL)
-	if problem != "" {
-		return fail("%s", problem)
+	http, base, err := httpx.Open(httpx.Settings{
+		Name: cfg.Name, BaseURL: cfg.BaseURL, Key: cfg.Key, Transport: cfg.Transport,
+		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Client{
-		cfg: cfg, base: base,
-		http: &httpx.Client{
-			Name: cfg.Name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
-			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
-		},
+		cfg: cfg, base: base, http: http,
 		modes: map[string]ThinkingMode{}, schemaNo: map[string]bool{},
 	}, nil
 }
@@ -134,12 +127,9 @@ func New(cfg Config) (*Client, error) {
 // needed: what is billed should be written down somewhere. One that is missing
 // or empty is a *provider.ConfigError that names it.
 func FromEnv() (*Client, error) {
-	key, model := httpx.KeyFromEnv(keyVariable), os.Getenv(modelVar)
-	switch {
-	case key.IsZero():
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
-	case model == "":
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
+	key, model, err := httpx.FromEnv(name, keyVariable, modelVar, DefaultModel)
+	if err != nil {
+		return nil, err
 	}
 	return New(Config{Key: key, Model: model})
 }
@@ -173,14 +163,15 @@ func (c *Client) Complete(ctx context.Context, req *provider.Request, on provide
 	if err != nil {
 		return nil, c.http.Named(err)
 	}
-	for tries := 0; ; tries++ {
+	var had lessons
+	for {
 		plan := c.plan(req, model)
 		resp, err := c.once(ctx, req, plan, on)
 		if err == nil {
 			resp.SchemaDropped = plan.schemaDropped
 			return resp, nil
 		}
-		if tries == mostLessons || !c.learn(err, plan) {
+		if !c.learn(err, plan, &had) {
 			return nil, err
 		}
 	}
@@ -197,9 +188,7 @@ func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on pro
 	}
 	a := newAccumulator(c.cfg, p, on, time.Now())
 	if err := c.http.Post(ctx, c.base+"/v1/messages", h, b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
-		if e, ok := provider.AsError(err); ok && e.Usage == nil {
-			e.Usage = a.counters()
-		}
+		httpx.Metered(err, a.counters())
 		return nil, err
 	}
 	resp, err := a.finish()
@@ -216,9 +205,13 @@ func (c *Client) header() http.Header {
 	return h
 }
 
+// lessons are what one call was taught by refusals. Each is taken once, or two
+// refusals that contradict each other would go on for ever.
+type lessons struct{ mode, schema bool }
+
 // learn reports whether a refusal says that the same request, asked otherwise,
 // may be taken, and notes how.
-func (c *Client) learn(err error, p plan) bool {
+func (c *Client) learn(err error, p plan, had *lessons) bool {
 	e, ok := provider.AsError(err)
 	if !ok || e.Status != http.StatusBadRequest {
 		return false
@@ -227,11 +220,11 @@ func (c *Client) learn(err error, p plan) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case p.mode != "" && c.cfg.Thinking == ThinkingAuto && strings.Contains(text, "thinking.type"):
-		c.modes[p.model] = p.mode.other()
+	case p.mode != "" && c.cfg.Thinking == ThinkingAuto && !had.mode && strings.Contains(text, "thinking.type"):
+		c.modes[p.model], had.mode = p.mode.other(), true
 		return true
-	case p.schema != nil && (strings.Contains(text, "output_config") || strings.Contains(text, "json_schema")):
-		c.schemaNo[p.model] = true
+	case p.schema != nil && !had.schema && (strings.Contains(text, "output_config") || strings.Contains(text, "json_schema")):
+		c.schemaNo[p.model], had.schema = true, true
 		return true
 	}
 	return false

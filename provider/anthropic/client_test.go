@@ -130,6 +130,12 @@ func TestGoldenBodies(t *testing.T) {
 			head + `"messages":[{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"cG5n"}}]}]}`},
 		{"an image and no conversation, no boundary", provider.Request{User: "stable rest", CacheBoundary: 6, Media: []provider.Media{png}},
 			head + `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"cG5n"}},{"type":"text","text":"stable rest"}]}]}`},
+		{"an image beside an empty turn", provider.Request{Messages: []provider.Message{provider.User(" ")}, Media: []provider.Media{png}},
+			head + `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"cG5n"}}]}]}`},
+		{"an image and no words at all", provider.Request{Media: []provider.Media{png}},
+			head + `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"cG5n"}}]}]}`},
+		{"nothing but an empty turn", provider.Request{Messages: []provider.Message{provider.User("")}},
+			head + `"messages":[{"role":"user","content":[{"type":"text","text":"(go on)"}]}]}`},
 		{"ends with an answer", provider.Request{Messages: []provider.Message{provider.User("u"), provider.Assistant("a")}},
 			head + `"messages":[{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":[{"type":"text","text":"(go on)"}]}]}`},
 		{"effort", provider.Request{User: "u", Effort: provider.EffortLow},
@@ -273,6 +279,8 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"refused in the stream", testkit.AnthropicEvents(`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}`), provider.ContextOverflow, false},
 		{"an error in one document", testkit.Document(`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`), provider.RateLimited, false},
 		{"thinking alone", testkit.AnthropicEvents(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"x"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
+		{"an end at the output limit, and nothing else", testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
+		{"a pause, and nothing else", testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, `{"type":"message_stop"}`), provider.Malformed, false},
 		{"a page", testkit.Reply{Chunks: []testkit.Chunk{{Data: "<html>"}}}, provider.Malformed, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -286,6 +294,14 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 				t.Errorf("usage in the error = %v, want it: %v", e.Usage, tc.usage)
 			}
 		})
+	}
+}
+
+func TestAWithheldAnswerKeepsTheVendorsWord(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.AnthropicEvents(`{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, `{"type":"message_stop"}`))
+	resp, _, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u"})
+	if err != nil || resp.FinishReason != "refusal" || resp.Ending() != provider.FinishRefusal {
+		t.Errorf("%+v, %v", resp, err)
 	}
 }
 
@@ -511,6 +527,13 @@ func TestTheWayOfThinkingIsLearned(t *testing.T) {
 	if fmt.Sprint(ways) != "[enabled adaptive adaptive]" {
 		t.Errorf("asked %v, want the refused way once and then the other", ways)
 	}
+	t.Run("once in a call", func(t *testing.T) {
+		v := testkit.NewVendor(t, refuse, refuse)
+		c := client(t, v, nil)
+		if _, _, err := ask(t, v, c, req); !errors.Is(err, provider.InvalidRequest) || len(v.Asked()) != 2 {
+			t.Errorf("%v after %d requests, want the second refusal", err, len(v.Asked()))
+		}
+	})
 	t.Run("a fixed mode is not changed", func(t *testing.T) {
 		v := testkit.NewVendor(t, refuse)
 		c := client(t, v, func(c *anthropic.Config) { c.Thinking = anthropic.ThinkingBudget })

@@ -51,7 +51,7 @@ func (a *accumulator) unusable(resp *provider.Response) error {
 		return malformed("the stream was cut before its end")
 	case bare && ending == provider.FinishMalformedCall:
 		return malformed("the model meant to call a tool and named none")
-	case bare && resp.Usage == nil && ending == provider.FinishEmpty:
+	case bare && resp.Usage == nil && !wire.Withheld(ending) && !(ending == provider.FinishPaused && len(a.blocks) > 0):
 		return malformed("the answer holds no text, no tool call and no usage")
 	}
 	return nil
@@ -68,7 +68,7 @@ func (a *accumulator) carry(resp *provider.Response) (json.RawMessage, error) {
 		if raw == nil {
 			continue
 		}
-		if b.kind == "thinking" || b.kind == "redacted_thinking" {
+		if thought(b.kind) {
 			back.Blocks = append(back.Blocks, raw)
 		}
 		if pausing {
@@ -80,6 +80,9 @@ func (a *accumulator) carry(resp *provider.Response) (json.RawMessage, error) {
 	}
 	return wire.Encode(back)
 }
+
+// thought reports whether a block of that type is of the model's thinking.
+func thought(kind string) bool { return kind == "thinking" || kind == "redacted_thinking" }
 
 // back is the block as the vendor wants it again, nil when it is none that
 // could be sent.

@@ -53,6 +53,8 @@ type Config struct {
 	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
 	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none, since models think in silence
 
+	Limits provider.StreamLimits // of one answer; zero means the defaults
+
 	// Transport replaces the HTTP transport that the providers of a process
 	// share: for own certificates, or to forbid the environment's proxies. It
 	// must not follow redirects by itself.
@@ -99,10 +101,6 @@ func New(cfg Config) (*Client, error) {
 	if cfg.BaseURL == "" {
 		return fail("no base URL is given: write the whole prefix that the vendor documents, such as https://host/v1, or a preset")
 	}
-	base, problem := httpx.Base(cfg.BaseURL)
-	if problem != "" {
-		return fail("%s", problem)
-	}
 	key := cfg.Key
 	switch {
 	case cfg.Auth == AuthNone:
@@ -112,13 +110,18 @@ func New(cfg Config) (*Client, error) {
 	case key.IsZero():
 		return fail("no key is given: set one, or auth none for an endpoint that wants none")
 	}
-	if problem := httpx.KeyProblem(key); problem != "" {
-		return fail("%s", problem)
+	http, base, err := httpx.Open(httpx.Settings{
+		Name: name, BaseURL: cfg.BaseURL, Key: key, Transport: cfg.Transport,
+		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,
+	})
+	if err != nil {
+		return nil, err
 	}
+	http.Secrets = []provider.Secret{cfg.Key} // masked also where it is not sent
 	return &Client{
 		textOnly: cfg.TextOnly, reference: cfg.Reference,
 		chat: &chat.Client{
-			Base: base, Key: key,
+			Base: base, Key: key, HTTP: http,
 			Dialect: chat.Dialect{
 				Provider:          name,
 				Model:             cfg.Model,
@@ -128,10 +131,6 @@ func New(cfg Config) (*Client, error) {
 				NoTerminalSignal:  quirks.NoTerminalSignal,
 				OutputSchema:      quirks.OutputSchema,
 				MaxTokensField:    quirks.MaxTokensField,
-			},
-			HTTP: &httpx.Client{
-				Name: name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
-				Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
 			},
 		},
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/httpx"
@@ -28,7 +29,8 @@ var (
 // refused key, an unacceptable or too long request, a configuration error, or
 // the end of the caller's context. One completion asks each provider at most
 // once; a caller that retries begins at the first again. When all fail, the
-// error is the last one's, with what the failed calls are known to have used.
+// error is the last one's, with what the failed calls are known to have used. An
+// answer that came in spite of failures names them in its Failed.
 //
 // Deltas that a provider streamed before it failed have been shown and are not
 // withdrawn. Calls that it reported early are for the caller to drop: they
@@ -139,22 +141,25 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 		return nil, &provider.ConfigError{Provider: c.Name(), Message: "not every provider of the chain takes images: send none, or leave the one that does not out"}
 	}
 	var used *provider.Usage
+	var failed []provider.FailedCall
 	for i, l := range c.links {
+		began := time.Now()
 		resp, err := l.Provider.Complete(ctx, c.requestFor(i, req), on)
 		if err == nil {
 			if i > 0 {
-				resp = c.served(resp, l.Provider)
+				resp = c.served(resp, l.Provider, failed)
 			}
 			return resp, nil
+		}
+		used = sum(used, provider.UsageOf(err))
+		if ctx.Err() != nil { // the failure came of it, or no longer matters
+			return nil, &provider.Interrupted{Provider: c.Name(), Usage: used, Err: errors.Join(ctx.Err(), context.Cause(ctx))}
 		}
 		e, ok := provider.AsError(err)
 		if !ok {
 			return nil, err
 		}
-		if ctx.Err() != nil { // the failure came of it, or no longer matters
-			return nil, fmt.Errorf("%s: %w", c.Name(), ctx.Err())
-		}
-		used = sum(used, e.Usage)
+		failed = append(failed, provider.FailedCall{Provider: l.Provider.Name(), Failure: e.Text(), Usage: e.Usage, Took: time.Since(began)})
 		if i == len(c.links)-1 || !e.Retryable() {
 			return nil, withUsage(err, e, used)
 		}
@@ -198,9 +203,11 @@ func (c *Chain) withoutCalls(on provider.Sink) provider.Sink {
 	return on
 }
 
-// served names the provider that answered, unless a chain inside has done so.
-func (c *Chain) served(resp *provider.Response, p provider.Provider) *provider.Response {
+// served names the provider that answered, unless a chain inside has done so, and
+// those that failed before it.
+func (c *Chain) served(resp *provider.Response, p provider.Provider, failed []provider.FailedCall) *provider.Response {
 	r := *resp
+	r.Failed = append(failed, r.Failed...)
 	if r.ServedBy != "" {
 		return &r
 	}

@@ -323,3 +323,55 @@ func TestAChainNamesEveryModelThatMayAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatFailedOnTheWayIsKept(t *testing.T) {
+	used := func(n int64) *provider.Usage { return &provider.Usage{PromptTokens: n, TotalTokens: n} }
+	broke := func(n int64) scripted.Turn {
+		return scripted.Fail(&provider.Error{Kind: provider.Server, Status: 502, Usage: used(n)})
+	}
+	t.Run("beside the answer", func(t *testing.T) {
+		inner := chain(t, always("b", scripted.FailKind(provider.Timeout, "late")), always("c", scripted.Say("x")))
+		resp, err := chain(t, always("a", broke(50)), inner).Complete(context.Background(), ask(), provider.Sink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []provider.FailedCall{{Provider: "a", Failure: "Server (HTTP 502)", Usage: used(50)}, {Provider: "b", Failure: "Timeout"}}
+		got := resp.Clone().Failed
+		for i := range got {
+			if got[i].Took < 0 {
+				t.Errorf("call %d took %s", i, got[i].Took)
+			}
+			got[i].Took = 0
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if got[0].Usage == resp.Failed[0].Usage {
+			t.Error("a clone shares the usage")
+		}
+	})
+	t.Run("not of one that answered at once", func(t *testing.T) {
+		resp, err := chain(t, always("a", scripted.Say("x")), always("b", broke(1))).Complete(context.Background(), ask(), provider.Sink{})
+		if err != nil || resp.Failed != nil {
+			t.Errorf("%+v, %v", resp, err)
+		}
+	})
+	t.Run("when the caller ends it", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		why := errors.New("enough")
+		end := func(_ context.Context, _ *provider.Request) (*provider.Response, error) {
+			cancel(why)
+			return nil, &provider.Interrupted{Provider: "b", Usage: used(7), Err: context.Canceled}
+		}
+		_, err := chain(t, always("a", broke(50)), always("b", end)).Complete(ctx, ask(), provider.Sink{})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+			t.Errorf("error %v", err)
+		}
+		if _, failed := provider.AsError(err); failed {
+			t.Errorf("the end of the caller's context is a failure of the provider: %v", err)
+		}
+		if diff := cmp.Diff(used(57), provider.UsageOf(err)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -36,15 +35,21 @@ type Config struct {
 	Key   provider.Secret // provider.NewSecret("…")
 	Model string          // asked when a request names none; "" means DefaultModel
 
-	// BaseURL is what /chat/completions is appended to; "" means the vendor's
-	// own.
+	// BaseURL is what /chat/completions, or /responses, is appended to; "" means
+	// the vendor's own.
 	BaseURL string
+
+	// Summaries asks for summaries of the thinking, which the vendor shows to
+	// verified accounts only and refuses to others. NewResponses alone uses it.
+	Summaries bool
 
 	// Name labels the provider in the trace; "" means "openai".
 	Name string
 
 	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
 	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none
+
+	Limits provider.StreamLimits // of one answer; zero means the defaults
 
 	// Transport replaces the HTTP transport that the providers of a process
 	// share. It must not follow redirects by itself.
@@ -54,9 +59,8 @@ type Config struct {
 // A Client asks OpenAI's Chat Completions API. It is safe for concurrent use.
 type Client struct{ chat *chat.Client }
 
-// New makes a client. A missing key or a base URL that is none is a
-// *provider.ConfigError.
-func New(cfg Config) (*Client, error) {
+// open fills in what cfg leaves out and opens the connection.
+func (cfg Config) open() (_ Config, http *httpx.Client, base string, err error) {
 	if cfg.Name == "" {
 		cfg.Name = name
 	}
@@ -66,26 +70,26 @@ func New(cfg Config) (*Client, error) {
 	if cfg.BaseURL == "" {
 		cfg.BaseURL = defaultBase
 	}
-	fail := func(format string, args ...any) (*Client, error) {
-		return nil, &provider.ConfigError{Provider: cfg.Name, Message: fmt.Sprintf(format, args...)}
-	}
 	if cfg.Key.IsZero() {
-		return fail("no key is given: set Config.Key, or use FromEnv with %s", keyVariable)
+		return cfg, nil, "", httpx.NoKey(cfg.Name, keyVariable)
 	}
-	if problem := httpx.KeyProblem(cfg.Key); problem != "" {
-		return fail("%s", problem)
-	}
-	base, problem := httpx.Base(cfg.BaseURL)
-	if problem != "" {
-		return fail("%s", problem)
+	http, base, err = httpx.Open(httpx.Settings{
+		Name: cfg.Name, BaseURL: cfg.BaseURL, Key: cfg.Key, Transport: cfg.Transport,
+		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,
+	})
+	return cfg, http, base, err
+}
+
+// New makes a client. A missing key or a base URL that is none is a
+// *provider.ConfigError.
+func New(cfg Config) (*Client, error) {
+	cfg, http, base, err := cfg.open()
+	if err != nil {
+		return nil, err
 	}
 	return &Client{&chat.Client{
-		Base: base, Key: cfg.Key,
+		Base: base, Key: cfg.Key, HTTP: http,
 		Dialect: chat.Dialect{Provider: cfg.Name, Model: cfg.Model, OutputSchema: true, MaxTokensField: "max_completion_tokens"},
-		HTTP: &httpx.Client{
-			Name: cfg.Name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
-			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
-		},
 	}}, nil
 }
 
@@ -93,12 +97,9 @@ func New(cfg Config) (*Client, error) {
 // what is billed should be written down somewhere. One that is missing or empty
 // is a *provider.ConfigError that names it.
 func FromEnv() (*Client, error) {
-	key, model := httpx.KeyFromEnv(keyVariable), os.Getenv(modelVar)
-	switch {
-	case key.IsZero():
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
-	case model == "":
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
+	key, model, err := httpx.FromEnv(name, keyVariable, modelVar, DefaultModel)
+	if err != nil {
+		return nil, err
 	}
 	return New(Config{Key: key, Model: model})
 }

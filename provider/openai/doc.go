@@ -1,6 +1,5 @@
-// Package openai asks OpenAI's Chat Completions API: streaming, effort,
-// structured answers, and web search on the models that have it.
-//
-// It does not speak the Responses API. Endpoints that imitate this one have
-// package compatible.
+// Package openai asks OpenAI: New the Chat Completions API, which is the default
+// and what other vendors imitate (see package compatible for those), and
+// NewResponses the Responses API, in which models get their encrypted thinking
+// back and the vendor searches the web on every model that can.
 package openai

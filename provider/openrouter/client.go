@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -45,6 +44,8 @@ type Config struct {
 	Timeout     time.Duration // of one request, connecting and the whole answer; 0 means provider.RequestTimeout
 	IdleTimeout time.Duration // longest silence behind the first byte; 0 means none
 
+	Limits provider.StreamLimits // of one answer; zero means the defaults
+
 	// Transport replaces the HTTP transport that the providers of a process
 	// share. It must not follow redirects by itself.
 	Transport http.RoundTripper
@@ -65,26 +66,19 @@ func New(cfg Config) (*Client, error) {
 	if cfg.BaseURL == "" {
 		cfg.BaseURL = defaultBase
 	}
-	fail := func(format string, args ...any) (*Client, error) {
-		return nil, &provider.ConfigError{Provider: cfg.Name, Message: fmt.Sprintf(format, args...)}
-	}
 	if cfg.Key.IsZero() {
-		return fail("no key is given: set Config.Key, or use FromEnv with %s", keyVariable)
+		return nil, httpx.NoKey(cfg.Name, keyVariable)
 	}
-	if problem := httpx.KeyProblem(cfg.Key); problem != "" {
-		return fail("%s", problem)
-	}
-	base, problem := httpx.Base(cfg.BaseURL)
-	if problem != "" {
-		return fail("%s", problem)
+	http, base, err := httpx.Open(httpx.Settings{
+		Name: cfg.Name, BaseURL: cfg.BaseURL, Key: cfg.Key, Transport: cfg.Transport,
+		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Client{&chat.Client{
-		Base: base, Key: cfg.Key,
+		Base: base, Key: cfg.Key, HTTP: http,
 		Dialect: chat.Dialect{Provider: cfg.Name, Model: cfg.Model, OpenRouter: true, OutputSchema: true},
-		HTTP: &httpx.Client{
-			Name: cfg.Name, Secrets: []provider.Secret{cfg.Key}, Transport: cfg.Transport,
-			Timeout: cfg.Timeout, Idle: cfg.IdleTimeout,
-		},
 	}}, nil
 }
 
@@ -92,12 +86,9 @@ func New(cfg Config) (*Client, error) {
 // what is billed should be written down somewhere. One that is missing or empty
 // is a *provider.ConfigError that names it.
 func FromEnv() (*Client, error) {
-	key, model := httpx.KeyFromEnv(keyVariable), os.Getenv(modelVar)
-	switch {
-	case key.IsZero():
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + keyVariable + " is not set: put the key into it"}
-	case model == "":
-		return nil, &provider.ConfigError{Provider: name, Message: "the environment variable " + modelVar + " is not set: name a model in it, such as " + DefaultModel}
+	key, model, err := httpx.FromEnv(name, keyVariable, modelVar, DefaultModel)
+	if err != nil {
+		return nil, err
 	}
 	return New(Config{Key: key, Model: model})
 }

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
+	"github.com/initorigin/io-harness-go/internal/buildinfo"
 	"github.com/initorigin/io-harness-go/provider"
 )
 
@@ -15,8 +18,12 @@ import (
 // served.
 const Format = 1
 
+// ownVersion is a variable for the tests.
+var ownVersion = buildinfo.Version
+
 // file is a recording on disk.
 type file struct {
+	Harness   string     `json:"harness"` // version of the module that wrote it
 	Format    int        `json:"format"`
 	Provider  identity   `json:"provider"`
 	Exchanges []exchange `json:"exchanges"`
@@ -28,6 +35,10 @@ type identity struct {
 	Name         string          `json:"name"`
 	ModelHint    string          `json:"model_hint"`
 	PromptFamily provider.Family `json:"prompt_family"`
+
+	// Models are the models that each model asked for may end at, "" being none:
+	// a run checks by them that no model judges its own work.
+	Models map[string][]string `json:"models,omitempty"`
 }
 
 type exchange struct {
@@ -48,13 +59,17 @@ func (f *file) encode() ([]byte, error) {
 
 func decode(b []byte) (*file, error) {
 	var head struct {
-		Format *int `json:"format"`
+		Harness string `json:"harness"`
+		Format  *int   `json:"format"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil || head.Format == nil {
 		return nil, &provider.ConfigError{Provider: replayName, Message: "this is not a recording: record one with record.New"}
 	}
 	if *head.Format != Format {
 		return nil, &provider.ConfigError{Provider: replayName, Message: fmt.Sprintf("the recording has format %d and this version serves format %d: record it again", *head.Format, Format)}
+	}
+	if own := ownVersion(); !sameSeries(head.Harness, own) {
+		return nil, &provider.ConfigError{Provider: replayName, Message: fmt.Sprintf("the recording was made by version %s and this is version %s, which may ask other questions: record it again", head.Harness, own)}
 	}
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -69,6 +84,22 @@ func decode(b []byte) (*file, error) {
 		}
 	}
 	return &f, nil
+}
+
+// sameSeries reports whether two versions have one major and minor number. A
+// version that is none, as of a checkout, is taken at its word.
+func sameSeries(a, b string) bool {
+	series := func(v string) (string, bool) {
+		parts := strings.SplitN(v, ".", 3)
+		if len(parts) < 3 {
+			return "", false
+		}
+		_, err := strconv.Atoi(parts[0])
+		return parts[0] + "." + parts[1], err == nil
+	}
+	x, okX := series(a)
+	y, okY := series(b)
+	return !okX || !okY || x == y
 }
 
 // tidy undoes the file's indentation inside of raw JSON and checks what a live

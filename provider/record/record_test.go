@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/fallback"
 	"github.com/initorigin/io-harness-go/provider/record"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 )
@@ -339,4 +340,21 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = rep.Complete(context.Background(), ask("q"), provider.Sink{})
 	})
+}
+
+func TestAReplayerNamesTheModelsThatTheChainCouldEndAt(t *testing.T) {
+	a, b := scripted.New(scripted.Say("1"), scripted.Say("2")), scripted.New()
+	a.Label, a.Hint, b.Label, b.Hint = "a", "a-model", "b", "b-model"
+	chain, err := fallback.Of(fallback.Link{Provider: a}, fallback.Link{Provider: b, Models: map[string]string{"large": "b-large"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := ask("q2")
+	large.Model = "large"
+	rep := replay(t, chain, ask("q"), large)
+	for asked, want := range map[string][]string{"": {"a-model", "b-model"}, "large": {"large", "b-large"}, "never asked": {"never asked"}} {
+		if d := cmp.Diff(want, provider.ModelNames(rep, asked)); d != "" {
+			t.Errorf("%q (-want +got):\n%s", asked, d)
+		}
+	}
 }

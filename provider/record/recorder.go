@@ -80,11 +80,15 @@ func (r *Recorder) Len() int {
 func (r *Recorder) Save(path string) error {
 	r.mu.Lock()
 	f := file{
-		Format:    Format,
-		Provider:  identity{r.Name(), r.ModelHint(), r.PromptFamily()},
+		Harness: ownVersion(), Format: Format,
+		Provider:  identity{Name: r.Name(), ModelHint: r.ModelHint(), PromptFamily: r.PromptFamily(), Models: map[string][]string{}},
 		Exchanges: slices.Clone(r.exchanges),
 	}
 	r.mu.Unlock()
+	f.Provider.Models[""] = provider.ModelNames(r.inner, "")
+	for _, e := range f.Exchanges {
+		f.Provider.Models[e.Request.Model] = provider.ModelNames(r.inner, e.Request.Model)
+	}
 	b, err := f.encode()
 	if err != nil {
 		return err

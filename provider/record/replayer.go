@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ var ErrNotRecorded = errors.New("the recording has no such question")
 var (
 	_ provider.Provider      = (*Replayer)(nil)
 	_ provider.ModelHinter   = (*Replayer)(nil)
+	_ provider.ModelNamer    = (*Replayer)(nil)
 	_ provider.FamilyHinter  = (*Replayer)(nil)
 	_ provider.ImageAccepter = (*Replayer)(nil)
 )
@@ -37,8 +39,9 @@ var (
 // question at the same time are served in the order of their arrival. It is
 // safe for concurrent use.
 type Replayer struct {
-	who     identity
-	answers map[string][]*provider.Response
+	who       identity
+	exchanges []exchange // as recorded
+	answers   map[string][]*provider.Response
 
 	mu     sync.Mutex
 	places map[string]*place // by scope
@@ -73,10 +76,11 @@ func Parse(b []byte) (*Replayer, error) {
 		return nil, err
 	}
 	r := &Replayer{
-		who:     f.Provider,
-		answers: map[string][]*provider.Response{},
-		places:  map[string]*place{},
-		served:  map[*provider.Response]bool{},
+		who:       f.Provider,
+		exchanges: f.Exchanges,
+		answers:   map[string][]*provider.Response{},
+		places:    map[string]*place{},
+		served:    map[*provider.Response]bool{},
 	}
 	for _, e := range f.Exchanges {
 		k, err := key(e.Request)
@@ -96,6 +100,21 @@ func (r *Replayer) Endpoints() []string { return nil }
 
 // ModelHint is the recorded provider's.
 func (r *Replayer) ModelHint() string { return r.who.ModelHint }
+
+// ModelNames are the recorded provider's, as far as the recording asked for the
+// model.
+func (r *Replayer) ModelNames(asked string) []string {
+	if names, recorded := r.who.Models[asked]; recorded {
+		return slices.Clone(names)
+	}
+	if asked == "" {
+		asked = r.who.ModelHint
+	}
+	if asked == "" {
+		return nil
+	}
+	return []string{asked}
+}
 
 // PromptFamily is the recorded provider's.
 func (r *Replayer) PromptFamily() provider.Family {

@@ -263,7 +263,7 @@ func (a *Accumulator) unusable(resp *provider.Response) error {
 		return a.partial(&provider.Error{Kind: provider.Server, Message: "the vendor ended the answer with " + strconv.Quote(a.finish)})
 	case bare && ending == provider.FinishMalformedCall:
 		return malformed("the model meant to call a tool and the call could not be formed (" + strconv.Quote(a.finish) + ")")
-	case bare && resp.Usage == nil && ending == provider.FinishEmpty:
+	case bare && resp.Usage == nil && !wire.Withheld(ending):
 		return malformed("the answer holds no text, no tool call and no usage")
 	}
 	return nil

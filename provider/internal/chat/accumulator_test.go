@@ -329,6 +329,8 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		{"a call that looks whole, without an end", []string{frag(`{"index":0,"id":"x","function":{"name":"save","arguments":"{\"path\":\"a\"}"}}`)}, provider.Malformed, false},
 		{"cut behind the counters", []string{say("half"), usage}, provider.Malformed, true},
 		{"thinking alone", []string{`{"choices":[{"delta":{"reasoning":"x"}}]}`, endStop}, provider.Malformed, false},
+		{"an end at the output limit, and nothing else", []string{`{"choices":[{"delta":{},"finish_reason":"length"}]}`}, provider.Malformed, false},
+		{"a pause, and nothing else", []string{`{"choices":[{"delta":{},"finish_reason":"pause_turn"}]}`}, provider.Malformed, false},
 		{"the end word alone", []string{sse.Done}, provider.Malformed, false},
 		{"a call that could not be formed", []string{`{"choices":[{"delta":{},"finish_reason":"MALFORMED_FUNCTION_CALL"}]}`, usage}, provider.Malformed, true},
 		{"a call announced and none given", []string{endCalls, usage}, provider.Malformed, true},

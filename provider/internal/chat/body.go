@@ -222,6 +222,8 @@ func (d Dialect) messages(req *provider.Request, model string) ([]message, error
 	if len(req.Media) > 0 && (len(turns) == 0 || turns[len(turns)-1].Role != provider.RoleUser) {
 		// Neither a result nor an assistant message can hold an image here.
 		out = append(out, message{Role: "user", Content: images(req.Media)})
+	} else if len(turns) > 0 && turns[len(turns)-1].Role == provider.RoleAssistant {
+		out = append(out, message{Role: "user", Content: wire.ContinueUser})
 	}
 	return out, nil
 }

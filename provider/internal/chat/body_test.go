@@ -61,6 +61,8 @@ func TestGoldenBodies(t *testing.T) {
 			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"system","content":"s"},{"role":"user","content":"a <b> & c"},` +
 				`{"role":"assistant","content":null,"tool_calls":[{"id":"t00010000","type":"function","function":{"name":"grep","arguments":"{\"p\":\"<&>\",\"n\":9007199254740993}"}},{"id":"t00010001","type":"function","function":{"name":"ls","arguments":"{}"}}]},` +
 				`{"role":"tool","content":"1","tool_call_id":"t00010000"},{"role":"tool","content":"2","tool_call_id":"t00010001"}]}`},
+		{"conversation that ends with the model", Dialect{}, provider.Request{Messages: []provider.Message{provider.User("u"), provider.Assistant("half")}},
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"half"},{"role":"user","content":"(go on)"}]}`},
 		{"effort", Dialect{}, provider.Request{User: "u", Effort: provider.EffortLow},
 			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"u"}],"reasoning_effort":"low"}`},
 		{"effort through the gateway", Dialect{OpenRouter: true}, provider.Request{User: "u", Effort: provider.EffortHigh},

@@ -97,9 +97,7 @@ func (c *Client) once(ctx context.Context, d Dialect, req *provider.Request, mod
 	}
 	a := NewAccumulator(d, req, model, on, time.Now())
 	if err := c.HTTP.Post(ctx, c.Base+"/chat/completions", c.header(), b, httpx.Handlers{Event: a.Event, Document: a.Document}); err != nil {
-		if e, ok := provider.AsError(err); ok && e.Usage == nil {
-			e.Usage = a.usage // the connection broke behind the counters
-		}
+		httpx.Metered(err, a.usage) // it ended behind the counters
 		return nil, err
 	}
 	resp, err := a.Finish()

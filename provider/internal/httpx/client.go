@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/initorigin/io-harness-go/internal/buildinfo"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/sse"
 	"github.com/initorigin/io-harness-go/provider/internal/wire"
@@ -26,8 +27,9 @@ const (
 	maxErrorText  = 8 << 10  // kept of it
 	drainBytes    = 16 << 10 // read behind the end of a stream, so that its connection can be used again
 	drainPatience = 50 * time.Millisecond
-	userAgent     = "io-harness-go"
 )
+
+var userAgent = "io-harness-go/" + buildinfo.Version()
 
 var (
 	errDeadline = errors.New("the deadline of the request passed")
@@ -359,7 +361,7 @@ func (c *Client) cancelled(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != err {
 		err = errors.Join(err, cause)
 	}
-	return fmt.Errorf("%s: %w", c.Name, err)
+	return &provider.Interrupted{Provider: c.Name, Err: err}
 }
 
 // failed reads the answer of a request that did not succeed.
@@ -407,6 +409,17 @@ func requestID(h http.Header) string {
 		return id
 	}
 	return h.Get("X-Request-Id")
+}
+
+// Metered puts what a call is known to have used until it ended into its error,
+// which is the caller's own.
+func Metered(err error, used *provider.Usage) {
+	var i *provider.Interrupted
+	if e, ok := provider.AsError(err); ok && e.Usage == nil {
+		e.Usage = used
+	} else if errors.As(err, &i) && i.Usage == nil {
+		i.Usage = used
+	}
 }
 
 // Named completes an error on its way out: who failed, and nothing secret in

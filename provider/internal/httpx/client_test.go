@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/initorigin/io-harness-go/internal/buildinfo"
 	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/httpx"
@@ -51,7 +52,7 @@ func TestRequestHead(t *testing.T) {
 	a := v.Asked()[0]
 	for k, want := range map[string]string{
 		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer " + key,
-		"Accept-Encoding": "", "Cookie": "", "User-Agent": "io-harness-go",
+		"Accept-Encoding": "", "Cookie": "", "User-Agent": "io-harness-go/" + buildinfo.Version(),
 	} {
 		if got := a.Header.Get(k); got != want {
 			t.Errorf("%s = %q, want %q", k, got, want)

@@ -11,8 +11,8 @@ import (
 
 // RetryAfter reads how long a server asks to wait: retry-after-ms in decimal
 // milliseconds, else Retry-After as whole seconds or as a date of HTTP in GMT.
-// A date in the past is a wait of zero. Anything else is no wish at all, never
-// an error.
+// A date in the past is a wait of zero. Of several headers the first that can be
+// read counts. Anything else is no wish at all, never an error.
 func RetryAfter(h http.Header, now time.Time) *time.Duration {
 	if ms := strings.TrimSpace(h.Get("Retry-After-Ms")); ms != "" {
 		if f, err := strconv.ParseFloat(ms, 64); err == nil && f >= 0 && f < math.MaxInt64/float64(time.Millisecond) {
@@ -20,7 +20,15 @@ func RetryAfter(h http.Header, now time.Time) *time.Duration {
 			return &d
 		}
 	}
-	v := strings.TrimSpace(h.Get("Retry-After"))
+	for _, v := range h.Values("Retry-After") {
+		if wait := retryAfter(strings.TrimSpace(v), now); wait != nil {
+			return wait
+		}
+	}
+	return nil
+}
+
+func retryAfter(v string, now time.Time) *time.Duration {
 	if v == "" {
 		return nil
 	}

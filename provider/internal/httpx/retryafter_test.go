@@ -30,6 +30,15 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%q = %v, want %v", tc.value, got, tc.want)
 		}
 	}
+	for _, tc := range []struct {
+		values []string
+		want   time.Duration
+	}{{[]string{"2", "9"}, 2 * time.Second}, {[]string{"soon", "9"}, 9 * time.Second}, {[]string{"soon", "-5"}, none}} {
+		got := RetryAfter(http.Header{"Retry-After": tc.values}, now)
+		if (got == nil) != (tc.want == none) || (got != nil && *got != tc.want) {
+			t.Errorf("%q = %v, want %v", tc.values, got, tc.want)
+		}
+	}
 	for ms, want := range map[string]time.Duration{"250": 250 * time.Millisecond, "1.5": 1500 * time.Microsecond, "-1": 9 * time.Second, "x": 9 * time.Second, "NaN": 9 * time.Second, "Inf": 9 * time.Second, "1e300": 9 * time.Second} {
 		got := RetryAfter(http.Header{"Retry-After-Ms": {ms}, "Retry-After": {"9"}}, now)
 		if got == nil || *got != want {

@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"unicode/utf8"
+
+	"github.com/initorigin/io-harness-go/provider"
 )
 
 // Done is the payload that ends a Chat Completions stream.
 const Done = "[DONE]"
 
-// Limits bound what a hostile or broken endpoint can make the reader hold. A
-// zero field takes the default.
-type Limits struct {
-	Line   int64 // bytes of one line; 8 MiB
-	Event  int64 // bytes of the data of one event; 16 MiB
-	Stream int64 // bytes of the whole stream; 64 MiB
-}
+// Limits of one stream.
+type Limits = provider.StreamLimits
 
 // Defaults of Limits: well above the largest answer of any vendor, well below
 // what would hurt a process.
@@ -26,7 +24,7 @@ const (
 	DefaultStream = 64 << 20
 )
 
-func (l Limits) withDefaults() Limits {
+func withDefaults(l Limits) Limits {
 	if l.Line <= 0 {
 		l.Line = DefaultLine
 	}
@@ -75,13 +73,16 @@ type Reader struct {
 	data  []byte // its data lines so far, joined with LF
 	lines int    // how many they are
 
-	queue   []Event
+	queue   []Event // found and not returned yet, from head on
+	head    int
+	spare   []byte // the data of the event that was returned last
+	lastly  string // the name of the event before, since a stream has few
 	skipped int
 }
 
 // NewReader reads events from r.
 func NewReader(r io.Reader, lim Limits) *Reader {
-	return &Reader{src: r, lim: lim.withDefaults(), chunk: make([]byte, 16<<10)}
+	return &Reader{src: r, lim: withDefaults(lim), chunk: make([]byte, 16<<10)}
 }
 
 // Skipped is how many payloads were neither JSON nor the end word and were
@@ -93,11 +94,12 @@ func (r *Reader) Skipped() int { return r.skipped }
 // returns a *LimitError; other errors are the source's own.
 func (r *Reader) Next() (Event, error) {
 	for {
-		if len(r.queue) > 0 {
-			e := r.queue[0]
-			r.queue = r.queue[1:]
+		if r.head < len(r.queue) {
+			e := r.queue[r.head]
+			r.head++
 			return e, nil
 		}
+		r.queue, r.head = r.queue[:0], 0
 		line, ok, err := r.line()
 		if err != nil {
 			if err == io.EOF && r.flush() {
@@ -124,7 +126,7 @@ func (r *Reader) line() (line []byte, ok bool, err error) {
 		r.skipLF = false
 	}
 	if r.started || r.mark() {
-		if end := bytes.IndexAny(r.buf[r.scanned:], "\r\n"); end >= 0 {
+		if end := lineEnd(r.buf[r.scanned:]); end >= 0 {
 			end += r.scanned
 			r.scanned = 0
 			line = r.buf[:end]
@@ -151,6 +153,19 @@ func (r *Reader) line() (line []byte, ok bool, err error) {
 	}
 	r.buf = append(r.buf, r.chunk[:n]...)
 	return nil, false, nil
+}
+
+// lineEnd is the index of the first CR or LF, -1 when there is none. Two searches
+// for one byte are several times as fast as one for either.
+func lineEnd(b []byte) int {
+	end := bytes.IndexByte(b, '\n')
+	if end >= 0 {
+		b = b[:end]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return end
 }
 
 // mark drops a byte-order mark at the very start. It reports false while too
@@ -188,7 +203,10 @@ func (r *Reader) take(line []byte) error {
 	case "data":
 		return r.addData(value)
 	case "event":
-		r.name = string(value)
+		if string(value) != r.lastly {
+			r.lastly = string(value)
+		}
+		r.name = r.lastly
 	}
 	return nil
 }
@@ -214,10 +232,12 @@ func (r *Reader) addData(value []byte) error {
 	return nil
 }
 
-// dispatch ends the event in the making.
+// dispatch ends the event in the making. What it queues keeps the memory that the
+// event was collected in; the next one is collected in that of the event before
+// it, which the caller has done with by then.
 func (r *Reader) dispatch() {
 	data, lines := r.data, r.lines
-	r.data, r.lines = r.data[:0], 0
+	r.data, r.spare, r.lines = r.spare[:0], r.data, 0
 	if lines == 0 || len(bytes.TrimSpace(data)) == 0 {
 		r.name = ""
 		return
@@ -256,14 +276,16 @@ func (r *Reader) flush() bool {
 		}
 	}
 	r.dispatch()
-	return len(r.queue) > 0
+	return r.head < len(r.queue)
 }
 
-// emit queues a payload. It copies: data may be reused before the event is
-// read.
+// emit queues a payload, which stays as it is until the queue is empty.
 func (r *Reader) emit(data []byte) {
-	clean := bytes.ToValidUTF8(bytes.TrimSpace(data), []byte("\uFFFD"))
-	r.queue = append(r.queue, Event{Name: r.name, Data: bytes.Clone(clean)})
+	data = bytes.TrimSpace(data)
+	if !utf8.Valid(data) {
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
+	r.queue = append(r.queue, Event{Name: r.name, Data: data})
 	r.name = ""
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/initorigin/io-harness-go/provider"
 )
@@ -25,11 +24,8 @@ func Check(req *provider.Request) error {
 func checkMedia(media []provider.Media) error {
 	total := 0
 	for _, m := range media {
-		if !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, m.Type) {
-			return &provider.ConfigError{Message: fmt.Sprintf("an image of type %q cannot ride a request: convert it to image/jpeg, image/png, image/gif or image/webp", m.Type)}
-		}
-		if n := m.ByteLen(); n > provider.MaxImageBytes {
-			return &provider.ConfigError{Message: fmt.Sprintf("an image of %d bytes cannot ride a request: at most %d", n, provider.MaxImageBytes)}
+		if err := m.Validate(); err != nil {
+			return err
 		}
 		total += m.ByteLen()
 	}

@@ -171,3 +171,10 @@ func (f Failure) OfWeb() bool {
 	_, err := strconv.ParseFloat(f.Code, 64)
 	return err != nil && strings.Contains(strings.ToLower(f.Code), "web")
 }
+
+// Withheld reports whether the ending itself is the answer: the vendor, or the
+// model, gave none. Any other ending of an answer that holds nothing at all is of
+// a stream that went wrong.
+func Withheld(f provider.Finish) bool {
+	return f == provider.FinishContentFilter || f == provider.FinishRefusal
+}

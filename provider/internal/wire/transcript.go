@@ -18,6 +18,10 @@ const (
 
 	missingResult = "no result of this call is available here"
 	openingUser   = "(the conversation goes on from here)"
+
+	// ContinueUser follows a conversation that ends with the assistant: vendors
+	// take that for the beginning of the answer, or refuse it.
+	ContinueUser = "(go on)"
 )
 
 // A Turn is one message in a form that vendors accept: calls have ids that are
