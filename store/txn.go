@@ -349,25 +349,9 @@ func (s *Store) snapshot(ctx context.Context, op string, fn func(*query) error) 
 	if s.r == nil {
 		return s.readThroughWriter(ctx, op, fn)
 	}
-	return classify(ctx, op, func() (err error) {
-		tx, err := s.r.db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-				err = errors.Join(err, rerr)
-			}
-		}()
-		q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) {
-			ps, err := s.r.prepare(ctx, st)
-			if err != nil {
-				return nil, err
-			}
-			return tx.StmtContext(ctx, ps), nil
-		}}
-		return fn(q)
-	}())
+	return classify(ctx, op, s.r.snapshot(ctx, func(prepare func(statement) (*sql.Stmt, error)) error {
+		return fn(&query{ctx: ctx, fail: s.opt.fail, prepare: prepare})
+	}))
 }
 
 // readThroughWriter serves an in-memory store, whose one connection is all
@@ -391,11 +375,44 @@ type readers struct {
 	stmts map[string]*sql.Stmt
 }
 
-func (r *readers) prepare(ctx context.Context, st statement) (*sql.Stmt, error) {
+// snapshot runs fn within one read transaction. fn holds one connection of the
+// pool and must not wait for a second: when all of them are held by others that
+// do the same, nobody ever gets one. So what is not prepared yet is prepared on
+// that connection, and for the pool only once it has been given back.
+func (r *readers) snapshot(ctx context.Context, fn func(prepare func(statement) (*sql.Stmt, error)) error) (err error) {
+	var unknown []statement
+	defer func() {
+		for _, st := range unknown {
+			_, _ = r.prepare(ctx, st) // the next snapshot is the faster for it
+		}
+	}()
+	tx, err := r.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	return fn(func(st statement) (*sql.Stmt, error) {
+		if ps := r.known(st); ps != nil {
+			return tx.StmtContext(ctx, ps), nil
+		}
+		unknown = append(unknown, st)
+		return tx.PrepareContext(ctx, st.sql) // is closed with the transaction
+	})
+}
+
+func (r *readers) known(st statement) *sql.Stmt {
 	r.mu.Lock()
-	ps := r.stmts[st.sql]
-	r.mu.Unlock()
-	if ps != nil {
+	defer r.mu.Unlock()
+	return r.stmts[st.sql]
+}
+
+// prepare waits for a connection; the caller holds none.
+func (r *readers) prepare(ctx context.Context, st statement) (*sql.Stmt, error) {
+	if ps := r.known(st); ps != nil {
 		return ps, nil
 	}
 	ps, err := r.db.PrepareContext(ctx, st.sql)
