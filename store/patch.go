@@ -9,7 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-var readEdits = statement{"read edits", `SELECT id, step, tool, path, lines_added, lines_removed, coalesce(hunk, ''), coalesce(reverted_by, 0), at
+var readEdits = statement{"read edits", `SELECT id, step, tool, path, lines_added, lines_removed, coalesce(hunk, ''), coalesce(digest, ''), facts, coalesce(reverted_by, 0), at
 	FROM edits WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 
 // Edits yields every write of a file by a run's tools, in the order made.
@@ -19,8 +19,9 @@ func (s *Store) Edits(ctx context.Context, run trace.RunID, opts ...ReadOption) 
 
 func scanEdit(r scanner) (e Edit, err error) {
 	var at int64
-	err = r.Scan(&e.ID, &e.Step, &e.Tool, &e.Path, &e.Added, &e.Removed, &e.Hunk, &e.Reverted, &at)
-	e.At = timeOf(at)
+	var facts []byte
+	err = r.Scan(&e.ID, &e.Step, &e.Tool, &e.Path, &e.Added, &e.Removed, &e.Hunk, &e.After, &facts, &e.Reverted, &at)
+	e.Facts, e.At = facts, timeOf(at)
 	return e, err
 }
 
