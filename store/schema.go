@@ -122,6 +122,22 @@ func leftInTransaction(err error) bool {
 	return errors.As(err, &se) && se.Code() == readonlyRollback
 }
 
+// cannotMakeSideFiles reports that the files beside a write-ahead log are not
+// there and cannot be made.
+func cannotMakeSideFiles(err error) bool {
+	const (
+		readonlyCantInit  = 1288 // SQLITE_READONLY_CANTINIT
+		readonlyDirectory = 1544 // SQLITE_READONLY_DIRECTORY
+		cantOpen          = 14   // SQLITE_CANTOPEN
+	)
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return false
+	}
+	code := se.Code()
+	return code == readonlyCantInit || code == readonlyDirectory || code&0xff == cantOpen
+}
+
 // rollBackLeft plays the journal back, as whoever opens such a file must. It
 // changes nothing that was committed, whoever the file belongs to.
 func rollBackLeft(ctx context.Context, path string, opt options) error {

@@ -337,7 +337,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(*query) error) erro
 		return s.readThroughWriter(ctx, op, fn)
 	}
 	q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) { return s.r.prepare(ctx, st) }}
-	return classify(ctx, op, fn(q))
+	return s.have(ctx, op, fn(q))
 }
 
 // snapshot is read with one state for all statements of fn.
@@ -349,9 +349,18 @@ func (s *Store) snapshot(ctx context.Context, op string, fn func(*query) error) 
 	if s.r == nil {
 		return s.readThroughWriter(ctx, op, fn)
 	}
-	return classify(ctx, op, s.r.snapshot(ctx, func(prepare func(statement) (*sql.Stmt, error)) error {
+	return s.have(ctx, op, s.r.snapshot(ctx, func(prepare func(statement) (*sql.Stmt, error)) error {
 		return fn(&query{ctx: ctx, fail: s.opt.fail, prepare: prepare})
 	}))
+}
+
+// have is the end of a read, whose result counts unless the file changed where
+// it must not.
+func (s *Store) have(ctx context.Context, op string, err error) error {
+	if moved := s.unfrozen(); moved != nil {
+		return &Error{Kind: KindReadOnly, Op: op, Err: moved}
+	}
+	return classify(ctx, op, err)
 }
 
 // readThroughWriter serves an in-memory store, whose one connection is all
