@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -122,7 +123,88 @@ func TestAnInterruptedMigrationLeavesTheOldGenerationWorking(t *testing.T) {
 		_, err := Open(ctx, s.Path(), withMigrations(migration{number: 2, sql: `CREATE TABLE runs (x INTEGER)`}))
 		return err
 	}, KindOther)
+	// A file that nobody wrote between two tries is copied once.
+	copies, err := filepath.Glob(s.Path() + ".bak-*")
+	if err != nil || len(copies) != 1 {
+		t.Errorf("copies: %v, %v", copies, err)
+	}
 	openAt(t, s.Path(), withMigrations(additive, rewriting))
+}
+
+func TestACopyThatIsThereIsNotReplaced(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{Goal: "goal"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{}
+	f.set("migration 3")
+	if _, err := Open(ctx, s.Path(), withMigrations(additive, rewriting), f.option()); err == nil {
+		t.Fatal("the failure was not told")
+	}
+	first := sum(t, s.Path()+".bak-1")
+	old := openAt(t, s.Path())
+	later := start(t, old, RunStart{Goal: "later"})
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path()+".bak-1.part", []byte("a half of a copy"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, s.Path(), withMigrations(additive, rewriting))
+	if sum(t, s.Path()+".bak-1") != first {
+		t.Error("the first copy was replaced")
+	}
+	if _, err := os.Stat(s.Path() + ".bak-1.part"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a part is left: %v", err)
+	}
+	second := openAt(t, s.Path()+".bak-1-2")
+	for _, id := range []trace.RunID{d.RunID, later.RunID} {
+		if _, err := second.Run(ctx, id); err != nil {
+			t.Errorf("the second copy: %v", err)
+		}
+	}
+	if runtime.GOOS != "windows" {
+		if fi, err := os.Stat(s.Path() + ".bak-1-2"); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("mode of the copy: %v, %v", fi.Mode(), err)
+		}
+	}
+}
+
+func TestRacingOpenersCopyTheFileAsItWas(t *testing.T) {
+	for range 5 {
+		s := newFile(t)
+		d := start(t, s, RunStart{Goal: "goal"})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				h, err := Open(context.Background(), s.Path(), withMigrations(additive, rewriting))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := h.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		found, err := filepath.Glob(s.Path() + ".bak-*")
+		if err != nil || len(found) != 1 {
+			t.Fatalf("copies: %v, %v", found, err)
+		}
+		if gen, _ := generationOf(t, found[0]); gen != 1 {
+			t.Errorf("the copy is of generation %d", gen)
+		}
+		copied := openAt(t, found[0])
+		if info, err := copied.Run(context.Background(), d.RunID); err != nil || info.Goal != "goal" {
+			t.Errorf("the copy holds %+v, %v", info, err)
+		}
+	}
 }
 
 func TestRacingOpenersMigrateOnce(t *testing.T) {
