@@ -73,11 +73,13 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		waitingRuns, lastEnd, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
 		{"runs of a session", runsOfSessions(oneSession)},
 		measureSQL("measure", runsOfSessions(oneSession), oneSession),
+		forksSQL("delete session", runsOfSessions(oneSession)),
 	} {
 		t.Run(st.name, func(t *testing.T) {
 			for _, line := range strings.Split(planOf(t, db, st.sql), "\n") {
 				// A partial index that the statement was made for is no table.
 				whole := strings.HasPrefix(line, "SCAN ") && !strings.Contains(line, "USING INDEX") && !strings.Contains(line, "USING COVERING INDEX") &&
+					!strings.Contains(st.sql, strings.TrimPrefix(line, "SCAN ")+" (id) AS") && // what the statement itself has gathered
 					!strings.Contains(line, "CONSTANT ROW") && !strings.Contains(line, "SUBQUERY") && !strings.Contains(line, "(subquery")
 				if whole {
 					t.Errorf("%s\n%s", line, st.sql)

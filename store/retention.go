@@ -26,6 +26,11 @@ type Removed struct {
 	Bytes         int64 // of text and blobs
 	RestorePoints int64 // files whose earlier contents are gone with it
 
+	// Forks are the runs that stay and were forked from one that goes, or from
+	// such a fork. Each holds a copy of the words up to its step, until DeleteRun
+	// takes it.
+	Forks []trace.RunID
+
 	// Refused names what a sweep left alone, because a run of it is driven,
 	// waits, or was left behind and can be resumed.
 	Refused     []trace.SessionID
@@ -89,6 +94,19 @@ func measureSQL(name, runs, sessions string) statement {
 	return statement{name, strings.Join(parts, "\nUNION ALL ")}
 }
 
+// forksSQL selects the runs outside of a set that hold a copy of what is in it.
+func forksSQL(op, runs string) statement {
+	return statement{"forks of " + op, `WITH RECURSIVE gone (id) AS MATERIALIZED (` + runs + `),
+		copies (id) AS (
+			SELECT f.id FROM gone CROSS JOIN runs f ON f.forked_run_id = gone.id
+			UNION SELECT f.id FROM copies CROSS JOIN runs f ON f.forked_run_id = copies.id)
+		SELECT id FROM copies WHERE id NOT IN (SELECT id FROM gone) ORDER BY id`}
+}
+
+func forksOf(q *query, op, runs string, arg any) ([]trace.RunID, error) {
+	return list(q, forksSQL(op, runs), []any{arg}, func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
+}
+
 // A removal is one way to choose what goes.
 type removal struct {
 	op       string
@@ -128,6 +146,9 @@ func (r removal) measure(q *query, arg any) (out Removed, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		out.Forks, err = forksOf(q, r.op, r.runs, arg)
+	}
 	return out, err
 }
 
