@@ -50,7 +50,10 @@ type Resumed struct {
 	CalledTokens int64
 	Policy       json.RawMessage // the recorded one, before this drive; empty when none was recorded
 	Contract     json.RawMessage
+	// Observations is the whole ledger. Of the entries that the newest of
+	// Summaries covers only messages have their text; Store.Observations has all.
 	Observations []SeqObservation
+	// Turns are those behind that summary, and the last one in any case.
 	Turns        []trace.AssistantTurn
 	Summaries    []HistorySummary // oldest first
 	ApprovedPlan *PendingPlan
