@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // planOf explains a statement.
@@ -99,6 +102,47 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		if plan := planOf(t, db, st.sql); !strings.Contains(plan, index) {
 			t.Errorf("%s does not use %s:\n%s", st.name, index, plan)
 		}
+	}
+}
+
+// What is read page by page must find its rows in order: a sort would read all of
+// them for each page, with and without what the store has counted of its tables.
+func TestNothingThatIsReadByPagesIsSorted(t *testing.T) {
+	s := newFile(t, WithSynchronous(SyncNormal))
+	for range 40 {
+		sess := newSession(t, s)
+		finish(t, s, start(t, s, RunStart{Turn: &TurnStart{Session: sess, Prompt: "p"}}), trace.Finished, 0)
+	}
+	db, err := sql.Open("sqlite", s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	now := time.Now()
+	paged := []statement{
+		readSessions, readObservations, readTurns, readSteps, readTexts, readStepAttempts, readProviderCalls, readCitations, readServerToolCalls, readPolicyEvents,
+		readSandboxEvents, readMCPEvents, readContextEvents, readGateAttempts, readAgentEvents, readEdits, eventsSince, treeEventsSince, readOutputs, readLedger,
+	}
+	for _, f := range []RunFilter{ // without the open ones, which are few
+		{}, {Status: trace.StatusCompleted}, {Root: 1}, {RootsOnly: true}, {Since: now}, {Until: now}, {Since: now, Until: now},
+		{Status: trace.StatusFailed, Root: 1, RootsOnly: true, Since: now},
+	} {
+		paged = append(paged, f.statement())
+	}
+	for _, counted := range []bool{false, true} {
+		if counted {
+			if _, err := db.Exec(`ANALYZE`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, st := range paged {
+			if plan := planOf(t, db, st.sql); strings.Contains(plan, "TEMP B-TREE") {
+				t.Errorf("%s, counted %v:\n%s\n%s", st.name, counted, plan, st.sql)
+			}
+		}
+	}
+	if plan := planOf(t, db, `SELECT id FROM runs ORDER BY goal LIMIT ?`); !strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("the control is planned as %q", plan)
 	}
 }
 

@@ -69,7 +69,8 @@ func runsOfRoots(roots string) string {
 }
 
 // measureSQL counts the rows and the bytes of every table that belong to a set
-// of runs, and of the sessions themselves, in one statement.
+// of runs, and of the sessions themselves, in one statement. The sets are chosen
+// once and not for each table.
 func measureSQL(name, runs, sessions string) statement {
 	var parts []string
 	add := func(t table, where string) {
@@ -82,7 +83,7 @@ func measureSQL(name, runs, sessions string) statement {
 		parts = append(parts, fmt.Sprintf("SELECT '%s', count(*), coalesce(sum(%s), 0) FROM %s WHERE %s", t.name, sum, t.name, where))
 	}
 	for _, t := range runTables() {
-		add(t, fmt.Sprintf(t.of, runs))
+		add(t, fmt.Sprintf(t.of, "SELECT id FROM chosen"))
 	}
 	if sessions != "" {
 		for _, t := range otherTables() {
@@ -91,7 +92,7 @@ func measureSQL(name, runs, sessions string) statement {
 			}
 		}
 	}
-	return statement{name, strings.Join(parts, "\nUNION ALL ")}
+	return statement{name, "WITH chosen (id) AS MATERIALIZED (" + runs + ")\n" + strings.Join(parts, "\nUNION ALL ")}
 }
 
 // forksSQL selects the runs outside of a set that hold a copy of what is in it.

@@ -17,6 +17,9 @@ import (
 //go:embed schema.sql
 var schemaSQL string
 
+//go:embed generation2.sql
+var generation2SQL string
+
 const (
 	// applicationID marks the file as ours: "IOHR".
 	applicationID = 0x494F4852
@@ -33,7 +36,7 @@ type migration struct {
 
 // migrations lists every generation in order; the first makes an empty file a store.
 func migrations() []migration {
-	return []migration{{number: 1, sql: schemaSQL}}
+	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}}
 }
 
 // generation is the schema that this software writes, in user_version.
