@@ -315,13 +315,14 @@ func BenchmarkReadTrace(b *testing.B) {
 		for _, q := range []string{
 			`SELECT step, decision, prompt, tool_call, tokens FROM steps WHERE run_id = ? ORDER BY step`,
 			`SELECT step, text, calls FROM step_turns WHERE run_id = ? ORDER BY step`,
+			`SELECT seq, step, text FROM ledger_observations WHERE run_id = ? ORDER BY seq`, // the results of the steps
 			`SELECT seq, step, kind, target, text FROM ledger_observations WHERE run_id = ? ORDER BY seq`,
 			`SELECT step, provider, model, total_tokens FROM provider_calls WHERE run_id = ? ORDER BY id`,
 		} {
 			n += scanAll(b, db, q, int64(run))
 		}
 		bare += time.Since(began)
-		if n != 6000 {
+		if n != 9000 {
 			b.Fatal(n)
 		}
 	}
