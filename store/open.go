@@ -235,6 +235,11 @@ func prepareFile(path string, opt *options) error {
 	case fi.IsDir():
 		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s is a directory", path)}
 	}
+	if !opt.readOnly {
+		if err := notWritable(path); err != nil {
+			return &Error{Kind: KindReadOnly, Op: "open", Err: fmt.Errorf("%s cannot be written (%w): open it for reading only", path, err)}
+		}
+	}
 	if readableByOthers(fi) {
 		if opt.strictPerm {
 			return &Error{Kind: KindCantOpen, Op: "open",

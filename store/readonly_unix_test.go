@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const (
@@ -35,6 +36,10 @@ func init() {
 // write, and goes on while somebody else changes the file.
 func readAsProgram(path string) error {
 	ctx := context.Background()
+	var se *Error
+	if _, err := Open(ctx, path, WithBusyTimeout(time.Millisecond)); !errors.As(err, &se) || se.Kind != KindReadOnly && se.Kind != KindCantOpen {
+		return fmt.Errorf("for writing: %w", err)
+	}
 	s, err := Open(ctx, path, WithReadOnly())
 	if err != nil {
 		return err
@@ -57,7 +62,6 @@ func readAsProgram(path string) error {
 		return err
 	}
 	_, err = s.LastRun(ctx)
-	var se *Error
 	if !errors.As(err, &se) || se.Kind != KindReadOnly {
 		return fmt.Errorf("after a change: %w", err)
 	}
