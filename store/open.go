@@ -95,7 +95,7 @@ func Memory(ctx context.Context, opts ...Option) (*Store, error) {
 	s := newStore("", opt)
 	s.w = newWriter(db, opt.sync)
 	s.mode = "memory"
-	if err := s.transact(ctx, opt.sync, s.migrate); err != nil {
+	if err := s.transact(ctx, "open", opt.sync, s.migrate); err != nil {
 		_ = db.Close()
 		return nil, classify(ctx, "open", err)
 	}

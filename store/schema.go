@@ -222,7 +222,7 @@ func (s *Store) initialise(ctx context.Context, f fileFacts) error {
 		_, err := s.w.connect(ctx)
 		return err
 	}
-	return s.transact(ctx, s.opt.sync, s.migrate)
+	return s.transact(ctx, "open", s.opt.sync, s.migrate)
 }
 
 // keepCopy backs the file up as <file>.bak-<generation> before its data are

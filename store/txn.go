@@ -263,10 +263,10 @@ func (s *Store) writeSync(ctx context.Context, op string, sync Synchronous, fn f
 		return classify(ctx, op, err)
 	}
 	defer s.w.give()
-	return classify(ctx, op, s.transact(ctx, sync, fn))
+	return classify(ctx, op, s.transact(ctx, op, sync, fn))
 }
 
-func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) error) (err error) {
+func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	if err := fn(t); err != nil {
 		return err
 	}
-	if err := t.point("commit"); err != nil {
+	if err := t.around("commit", op); err != nil {
 		return err
 	}
 	// Not cancellable: a commit that went through and reported a cancellation
@@ -323,7 +323,16 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	}
 	open = false
 	t.heed = nil // what is committed is no failure
-	return t.point("committed")
+	return t.around("committed", op)
+}
+
+// around passes the points before and behind a commit: one for all of them, and
+// one for those of this operation.
+func (t *txn) around(name, op string) error {
+	if err := t.point(name); err != nil || t.fail == nil {
+		return err
+	}
+	return t.point(name + ": " + op)
 }
 
 // read runs fn against the last committed state. Each statement sees its own
