@@ -196,3 +196,18 @@ func TestTheUndoOfAnArchivedRunChangesNoByte(t *testing.T) {
 		t.Errorf("a.txt %q, made.txt %q", f.read("a.txt"), f.read("made.txt"))
 	}
 }
+
+func TestTwoRunsOfOneScriptLeaveOneTrace(t *testing.T) {
+	run := func(goal string) string {
+		f := newFixture(t, readCall("a.txt"), write("b.txt", "one\n"), edit("b.txt", "one", "1"), command("cat", "b.txt"), scripted.Say("done"))
+		f.write("a.txt", "first\n")
+		return f.canonical(f.must(trace.Finished, func(c *task.Contract) { c.Goal = goal }).RunID)
+	}
+	first := run("do what is asked")
+	if again := run("do what is asked"); again != first {
+		t.Errorf("the same script left\n%s\nand\n%s", first, again)
+	}
+	if other := run("do something else"); other == first {
+		t.Error("another prompt leaves the same trace")
+	}
+}
