@@ -28,10 +28,13 @@ var (
 		coalesce(range_start, 0), coalesce(range_len, 0), coalesce(digest, '')
 		FROM ledger_observations WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?`}
 	// readLedger is readObservations for a run that goes on: of what a fold covers
-	// nobody reads the text again, apart from what people said.
+	// nobody reads the text again, apart from what people said, and of what stands
+	// behind the text only which bytes of a file were read.
 	readLedger = statement{"read ledger", `SELECT seq, step, kind, coalesce(target, ''), coalesce(call_id, ''),
 		CASE WHEN seq >= ?2 OR kind = 'message' THEN coalesce(text, '') ELSE '' END,
-		coalesce(range_start, 0), coalesce(range_len, 0), coalesce(digest, '')
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_start, 0) ELSE 0 END,
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_len, 0) ELSE 0 END,
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(digest, '') ELSE '' END
 		FROM ledger_observations WHERE run_id = ?1 ORDER BY seq`}
 	// readTurns leaves out the turns that an archive emptied.
 	readTurns = statement{"read step turns", `SELECT step, coalesce(text, ''), calls, carry FROM step_turns
