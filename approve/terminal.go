@@ -172,7 +172,7 @@ func (t *Terminal) readLine(ctx context.Context, prompt string) (string, error) 
 		case got := <-t.pending:
 			t.pending = nil
 			t.reading.Wait()
-			if stale && got.err == nil {
+			if stale && (got.err == nil || errors.Is(got.err, errLineTooLong)) {
 				stale = false
 				if _, err := io.WriteString(t.out, "(that line was for an earlier question, please answer this one) "); err != nil {
 					return "", err

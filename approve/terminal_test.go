@@ -221,42 +221,56 @@ func (b *syncBuffer) waitFor(t *testing.T, text string) {
 }
 
 // A person who says yes to one question must not thereby have said yes to the next
-// one, which appeared while the key went down.
+// one, which appeared while the key went down; and what was pasted into a question
+// that is gone must not deny the next.
 func TestALineTypedForAQuestionThatIsGoneAnswersNothing(t *testing.T) {
-	in, typing := io.Pipe()
-	defer typing.Close()
-	var out syncBuffer
-	term := Stdin(in, &out)
+	for name, tc := range map[string]struct {
+		stale, typed string
+		want         DecisionKind
+	}{
+		"a yes":                  {"y", "n", DecisionDeny},
+		"a line that is no line": {strings.Repeat("pasted ", terminalLine/4), "y", DecisionApprove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, typing := io.Pipe()
+			defer typing.Close()
+			var out syncBuffer
+			term := Stdin(in, &out)
 
-	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan error)
-	go func() {
-		d, err := term.Decide(ctx, Request{Act: policy.Exec, Target: "harmless"})
-		if d.Kind != DecisionDefer {
-			t.Errorf("a question that was withdrawn = %+v, want a deferral", d)
-		}
-		first <- err
-	}()
-	out.waitFor(t, "harmless")
-	cancel()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v, want that of the context", err)
-	}
+			ctx, cancel := context.WithCancel(t.Context())
+			first := make(chan error)
+			go func() {
+				d, err := term.Decide(ctx, Request{Act: policy.Exec, Target: "harmless"})
+				if d.Kind != DecisionDefer {
+					t.Errorf("a question that was withdrawn = %+v, want a deferral", d)
+				}
+				first <- err
+			}()
+			out.waitFor(t, "harmless")
+			cancel()
+			if err := <-first; !errors.Is(err, context.Canceled) {
+				t.Errorf("error = %v, want that of the context", err)
+			}
 
-	second := make(chan Decision)
-	go func() {
-		d, err := term.Decide(t.Context(), Request{Act: policy.Exec, Target: "dangerous"})
-		if err != nil {
-			t.Error(err)
-		}
-		second <- d
-	}()
-	out.waitFor(t, "dangerous")
-	fmt.Fprintln(typing, "y")
-	out.waitFor(t, "earlier question")
-	fmt.Fprintln(typing, "n")
-	if d := <-second; d.Kind != DecisionDeny {
-		t.Errorf("the stale yes decided the next question: %+v", d)
+			second := make(chan Decision, 1)
+			go func() {
+				d, err := term.Decide(t.Context(), Request{Act: policy.Exec, Target: "dangerous"})
+				if err != nil {
+					t.Error(err)
+				}
+				second <- d
+				in.Close() // when it was decided too early, nobody reads on
+			}()
+			out.waitFor(t, "dangerous")
+			fmt.Fprintln(typing, tc.stale)
+			fmt.Fprintln(typing, tc.typed)
+			if d := <-second; d.Kind != tc.want {
+				t.Errorf("the stale line decided the next question: %+v", d)
+			}
+			if !strings.Contains(out.String(), "earlier question") {
+				t.Error("nothing says that the line was not taken")
+			}
+		})
 	}
 }
 

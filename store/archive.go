@@ -13,6 +13,11 @@ type Archived struct {
 	Turns int64
 	Rows  int64 // that lost words
 	Bytes int64 // of words
+
+	// Forks are the runs that were forked from those of the session, or from such
+	// a fork. Each holds a copy of the words up to its step, which stays until
+	// DeleteRun takes it.
+	Forks []trace.RunID
 }
 
 var (
@@ -43,14 +48,17 @@ func archiveSQL(t table) (measure, empty statement, ok bool) {
 	}
 	var sum, set, full []string
 	for _, col := range words {
-		sum = append(sum, "coalesce(octet_length("+col.name+"), 0)")
+		empty, isFull := "NULL", col.name+" IS NOT NULL"
 		if col.must {
-			set = append(set, col.name+" = ''")
-			full = append(full, col.name+" <> ''")
-		} else {
-			set = append(set, col.name+" = NULL")
-			full = append(full, col.name+" IS NOT NULL")
+			empty, isFull = "''", col.name+" <> ''"
 		}
+		size := "coalesce(octet_length(" + col.name + "), 0)"
+		if col.when != "" {
+			size = "iif(" + col.when + ", " + size + ", 0)"
+			empty = "iif(" + col.when + ", " + empty + ", " + col.name + ")"
+			isFull = "(" + col.when + ") AND " + isFull
+		}
+		sum, set, full = append(sum, size), append(set, col.name+" = "+empty), append(full, isFull)
 	}
 	where := fmt.Sprintf(t.of, runsOfSessions(oneSession)) + " AND (" + strings.Join(full, " OR ") + ")"
 	if t.keep != "" {
@@ -63,8 +71,9 @@ func archiveSQL(t table) (measure, empty statement, ok bool) {
 // ArchiveSession empties the words of a session and of every run under it and
 // keeps the rows, the figures and everything that decides how a run goes on: a
 // run that can be resumed can still be, without its transcript. What people and
-// models wrote, read and were told is gone; names of files, hosts, commands that
-// a policy judged, tools and models stay. Restore points and hunks are gone, so
+// models wrote, read and were told is gone; names of files, of notes and of hosts,
+// commands that a policy judged, tools and models stay, and so does what Forks
+// names. Restore points and hunks are gone, so
 // that nothing of the session can be undone any more. Doing it twice empties
 // nothing more; an unknown session gives zeros. A session of which somebody
 // drives a run is a ConflictError.
@@ -79,6 +88,10 @@ func (s *Store) ArchiveSession(ctx context.Context, id trace.SessionID) (Archive
 			return err
 		}
 		if err := t.row(countTurns, []any{id}, &out.Turns); err != nil {
+			return err
+		}
+		var err error
+		if out.Forks, err = forksOf(&t.query, "archive session", runsOfSessions(oneSession), id); err != nil {
 			return err
 		}
 		// Before the words go, because the state says that there were some.

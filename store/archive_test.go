@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,6 +35,9 @@ func TestAnArchiveEmptiesEveryWordAndNothingElse(t *testing.T) {
 			keep := ""
 			if tb.keep != "" {
 				keep = " WHERE NOT (" + tb.keep + ")"
+			}
+			if col.when != "" {
+				keep = " WHERE " + col.when
 			}
 			raw(t, s.Path(), `UPDATE `+tb.name+` SET `+col.name+` = ? `+keep, needle)
 		}
@@ -184,7 +188,7 @@ func TestAnArchivedRunStillResumesAndDecidesNothingByItself(t *testing.T) {
 			t.Errorf("time %d: %+v, %v", i, got, err)
 		}
 	}
-	if got, err := s.ArchiveSession(ctx, 4711); err != nil || got != (Archived{}) {
+	if got, err := s.ArchiveSession(ctx, 4711); err != nil || !cmp.Equal(got, Archived{}) {
 		t.Errorf("an archive of nothing: %+v, %v", got, err)
 	}
 	sound(t, s)
@@ -220,4 +224,104 @@ func TestAnArchivedRunStillResumesAndDecidesNothingByItself(t *testing.T) {
 	}
 	commit(t, s, d2, aStep(2))
 	sound(t, s)
+}
+
+func TestAnArchiveTellsAWordFromANameInOneColumn(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	sess := newSession(t, s)
+	d := start(t, s, RunStart{Turn: &TurnStart{Session: sess, Prompt: "p"}})
+	c := aStep(1)
+	c.Observations = nil
+	for _, o := range []trace.Observation{
+		{Kind: trace.ObsRead, Target: "a.go"}, {Kind: trace.ObsWrite, Target: "b.go"}, {Kind: trace.ObsSkill, Target: "release"},
+		{Kind: trace.ObsGrep, Target: needle}, {Kind: trace.ObsFind, Target: needle}, {Kind: trace.ObsTool, Target: needle}, {Kind: trace.ObsMCP, Target: needle},
+	} {
+		o.Step, o.Text = 1, needle
+		c.Observations = append(c.Observations, o)
+	}
+	commit(t, s, d, c)
+	finish(t, s, d, trace.Finished, 1)
+	rw, err := s.BeginRewind(ctx, d.RunID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		rw.Add(ctx, RewindItem{Kind: RewindQueue, Name: needle, Verdict: "removed"}),
+		rw.Add(ctx, RewindItem{Kind: RewindFile, Name: "b.go", Verdict: "restored"}),
+		rw.Done(ctx, true)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ArchiveSession(ctx, sess); err != nil {
+		t.Fatal(err)
+	}
+	if left := dumpColumns(t, s.Path(), word) + dumpColumns(t, s.Path(), fact); strings.Contains(left, needle) {
+		t.Errorf("words are left:\n%s", grep(left, needle))
+	}
+	seen, err := Collect(s.Observations(ctx, d.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, o := range seen {
+		targets = append(targets, o.Target)
+	}
+	if diff := cmp.Diff([]string{"a.go", "b.go", "release", "", "", "", ""}, targets); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+	rows, err := s.Rewinds(ctx, d.RunID)
+	if err != nil || len(rows) != 1 || len(rows[0].Items) != 2 || rows[0].Items[0].Name != "" || rows[0].Items[1].Name != "b.go" {
+		t.Errorf("rewinds: %+v, %v", rows, err)
+	}
+	if got, err := s.ArchiveSession(ctx, sess); err != nil || got.Rows != 0 || got.Bytes != 0 {
+		t.Errorf("a second archive: %+v, %v", got, err)
+	}
+}
+
+func TestARemovalNamesTheForksThatKeepACopy(t *testing.T) {
+	ctx := context.Background()
+	past := newClock()
+	s := newFile(t, WithClock(past.Now))
+	family := func() (trace.SessionID, []trace.RunID) {
+		sess := newSession(t, s)
+		d := start(t, s, RunStart{Turn: &TurnStart{Session: sess, Prompt: "p"}})
+		commit(t, s, d, aStep(1))
+		finish(t, s, d, trace.Finished, 1)
+		fork, err := s.ForkRun(ctx, d.RunID, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.ForkRun(ctx, fork, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sess, []trace.RunID{fork, again}
+	}
+	archived, forks := family()
+	if got, err := s.ArchiveSession(ctx, archived); err != nil || !cmp.Equal(got.Forks, forks) {
+		t.Errorf("archived %+v, %v, forks %v", got, err, forks)
+	}
+	if obs, err := Collect(s.Observations(ctx, forks[1])); err != nil || len(obs) != 1 || obs[0].Text == "" {
+		t.Errorf("the fork holds %+v, %v", obs, err)
+	}
+	deleted, forks := family()
+	if got, err := s.DeleteSession(ctx, deleted); err != nil || !cmp.Equal(got.Forks, forks) {
+		t.Errorf("deleted %+v, %v, forks %v", got, err, forks)
+	}
+	if got, err := s.DeleteRun(ctx, forks[0]); err != nil || !cmp.Equal(got.Forks, forks[1:]) {
+		t.Errorf("deleted the first fork: %+v, %v", got, err)
+	}
+	_, forks = family()
+	cut := past.Now().Add(time.Second)
+	for _, opts := range [][]SweepOption{{DryRun()}, nil} {
+		got, err := s.SweepSessions(ctx, cut, opts...)
+		if err != nil || len(got.Forks) < 2 || !cmp.Equal(got.Forks[len(got.Forks)-2:], forks) {
+			t.Errorf("swept %+v, %v, forks %v", got, err, forks)
+		}
+	}
+	plain := newSession(t, s)
+	finish(t, s, start(t, s, RunStart{Turn: &TurnStart{Session: plain, Prompt: "p"}}), trace.Finished, 0)
+	if got, err := s.DeleteSession(ctx, plain); err != nil || got.Forks != nil {
+		t.Errorf("without a fork: %+v, %v", got, err)
+	}
 }

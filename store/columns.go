@@ -16,6 +16,8 @@ type column struct {
 	class columnClass
 	// must says that the column cannot be NULL: an archive stores '' in it.
 	must bool
+	// when says in which rows the column holds words; empty means in all.
+	when string
 	// bytes says that the column holds text or a blob, which counts as content.
 	bytes bool
 }
@@ -33,6 +35,11 @@ type table struct {
 
 func words(name string) column    { return column{name: name, class: word, bytes: true} }
 func mustWord(name string) column { return column{name: name, class: word, must: true, bytes: true} }
+
+// mixed is a column that holds words in some rows and a name in the others.
+func mixed(name, when string, must bool) column {
+	return column{name: name, class: word, must: must, when: when, bytes: true}
+}
 func facts(name string) column    { return column{name: name, class: fact, bytes: true} }
 func controls(name string) column { return column{name: name, class: control, bytes: true} }
 func numbers(names ...string) []column {
@@ -72,7 +79,7 @@ func runTables() []table {
 			numbers("run_id", "step", "drive_id", "tokens", "changed", "first_seq", "next_seq", "at"))},
 		{name: "step_attempts", of: byRun, columns: cols(controls("kind"), mustWord("decision"), mustWord("result"), numbers("id", "run_id", "step", "delay_ms", "at"))},
 		{name: "step_turns", of: byRun, columns: cols(words("text"), words("calls"), words("carry"), numbers("run_id", "step"))},
-		{name: "ledger_observations", of: byRun, columns: cols(controls("kind"), facts("target"), controls("call_id"), words("text"), facts("digest"),
+		{name: "ledger_observations", of: byRun, columns: cols(controls("kind"), mixed("target", "kind NOT IN ('read', 'write', 'skill')", false), controls("call_id"), words("text"), facts("digest"),
 			numbers("run_id", "seq", "step", "range_start", "range_len"))},
 		{name: "summaries", of: byRun, columns: cols(words("text"),
 			numbers("id", "run_id", "step", "through_step", "folded", "before_tokens", "after_tokens", "tokens", "at"))},
@@ -100,7 +107,7 @@ func runTables() []table {
 			numbers("id", "run_id", "step", "lines_added", "lines_removed", "call_index", "ordinal", "known", "reverted_by", "at"))},
 		{name: "snapshots", of: byRun, columns: cols(facts("path"), controls("state"), words("before"), facts("reason"), numbers("run_id", "ordinal", "step", "mode", "at"))},
 		{name: "rewind_items", of: "rewind_id IN (SELECT id FROM rewinds WHERE run_id IN (%s))",
-			columns: cols(controls("kind"), facts("name"), controls("verdict"), words("detail"), numbers("rewind_id", "ordinal"))},
+			columns: cols(controls("kind"), mixed("name", "kind = 'queue'", true), controls("verdict"), words("detail"), numbers("rewind_id", "ordinal"))},
 		{name: "rewinds", of: byRun, columns: cols(controls("state"), numbers("id", "run_id", "undid_step", "at"))},
 		{name: "handle_output", of: byRun, columns: cols(words("chunk"), numbers("run_id", "handle", "seq", "step", "read_at"))},
 		{name: "process_handles", of: byRun, columns: cols(words("line"), controls("pids"), controls("state"), facts("reason"), numbers("run_id", "handle", "step", "code", "started_at", "ended_at"))},

@@ -50,7 +50,10 @@ type Resumed struct {
 	CalledTokens int64
 	Policy       json.RawMessage // the recorded one, before this drive; empty when none was recorded
 	Contract     json.RawMessage
+	// Observations is the whole ledger. Of the entries that the newest of
+	// Summaries covers only messages have their text; Store.Observations has all.
 	Observations []SeqObservation
+	// Turns are those behind that summary, and the last one in any case.
 	Turns        []trace.AssistantTurn
 	Summaries    []HistorySummary // oldest first
 	ApprovedPlan *PendingPlan
@@ -143,13 +146,17 @@ func (s *Store) EnterDrive(ctx context.Context, run trace.RunID, opt EnterOption
 
 func (s *Store) enterDrive(t *txn, run trace.RunID, opt EnterOptions) (*Drive, *Resumed, error) {
 	info, err := resumable(&t.query, run)
+	if info.ID != 0 {
+		// Somebody who drives it is the better answer than what would be wrong with
+		// it if nobody did.
+		if _, _, _, aerr := s.available(&t.query, info.RootID, t.now); aerr != nil {
+			return nil, nil, aerr
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	res := &Resumed{Info: info}
-	if _, _, _, err := s.available(&t.query, info.RootID, t.now); err != nil {
-		return nil, nil, err
-	}
 	if info.Status == trace.StatusCompleted && info.Outcome.Kind.Final() {
 		return s.enterEnded(t, info, opt, res)
 	}

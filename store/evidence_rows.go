@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/initorigin/io-harness-go/trace"
@@ -96,10 +97,12 @@ type Edit struct {
 	ID      int64 // set by the store
 	Step    int
 	Tool    string
-	Path    string // relative to the root, with slashes
-	Added   int    // lines
-	Removed int    // lines
-	Hunk    string // unified diff of the whole file, without its header; empty when it was not kept
+	Path    string          // relative to the root, with slashes
+	Added   int             // lines
+	Removed int             // lines
+	Hunk    string          // unified diff of the whole file, without its header; empty when it was not kept
+	After   string          // digest of the file after the change; empty when there was none
+	Facts   json.RawMessage // as WriteIntent had them; nil once they were archived
 	// Reverted names the rewind that took the edit back; zero when it stands.
 	Reverted int64
 	At       time.Time

@@ -27,6 +27,15 @@ var (
 	readObservations = statement{"read observations", `SELECT seq, step, kind, coalesce(target, ''), coalesce(call_id, ''), coalesce(text, ''),
 		coalesce(range_start, 0), coalesce(range_len, 0), coalesce(digest, '')
 		FROM ledger_observations WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?`}
+	// readLedger is readObservations for a run that goes on: of what a fold covers
+	// nobody reads the text again, apart from what people said, and of what stands
+	// behind the text only which bytes of a file were read.
+	readLedger = statement{"read ledger", `SELECT seq, step, kind, coalesce(target, ''), coalesce(call_id, ''),
+		CASE WHEN seq >= ?2 OR kind = 'message' THEN coalesce(text, '') ELSE '' END,
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_start, 0) ELSE 0 END,
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_len, 0) ELSE 0 END,
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(digest, '') ELSE '' END
+		FROM ledger_observations WHERE run_id = ?1 ORDER BY seq`}
 	// readTurns leaves out the turns that an archive emptied.
 	readTurns = statement{"read step turns", `SELECT step, coalesce(text, ''), calls, carry FROM step_turns
 		WHERE run_id = ? AND step > ? AND calls IS NOT NULL ORDER BY step LIMIT ?`}
@@ -88,16 +97,21 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 		if len(res.Policy) > 0 && !json.Valid(res.Policy) {
 			return &ResumeError{RunID: run, Reason: UnreadablePolicy, Detail: "the recorded policy is no JSON"}
 		}
-		if res.Observations, err = list(q, readObservations, []any{run, -1, noLimit}, scanObservation(run)); err != nil {
-			return err
-		}
 		if err = q.row(calledTokens, []any{run}, &res.CalledTokens); err != nil {
 			return err
 		}
-		if res.Turns, err = list(q, readTurns, []any{run, 0, noLimit}, scanTurn(run)); err != nil {
+		if res.Summaries, err = list(q, readSummaries, []any{run}, scanSummary); err != nil {
 			return err
 		}
-		if res.Summaries, err = list(q, readSummaries, []any{run}, scanSummary); err != nil {
+		folded, through, err := res.folded(q, run)
+		if err != nil {
+			return err
+		}
+		if res.Observations, err = list(q, readLedger, []any{run, folded}, scanObservation(run)); err != nil {
+			return err
+		}
+		// The last turn is asked for whatever covers it.
+		if res.Turns, err = list(q, readTurns, []any{run, min(through, res.LastStep-1), noLimit}, scanTurn(run)); err != nil {
 			return err
 		}
 		if res.Approved, err = list(q, dueApprovals, []any{run, res.LastStep}, scanApproval); err != nil {
@@ -137,6 +151,23 @@ func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 		res.Queued, err = list(q, queuedUnder, []any{run}, scanQueued)
 		return err
 	})
+}
+
+// folded is how many entries of the ledger, and which steps, the newest fold
+// covers; none when it reaches past the ledger and therefore does not count.
+func (res *Resumed) folded(q *query, run trace.RunID) (entries, through int, err error) {
+	if len(res.Summaries) == 0 {
+		return 0, 0, nil
+	}
+	var have int
+	if err := q.row(ledgerLength, []any{run}, &have); err != nil {
+		return 0, 0, err
+	}
+	newest := res.Summaries[len(res.Summaries)-1]
+	if newest.Folded > have {
+		return 0, 0, nil
+	}
+	return newest.Folded, newest.ThroughStep, nil
 }
 
 // PutSummary makes a fold durable before the ledger in memory is cut. A fold

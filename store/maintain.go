@@ -53,7 +53,7 @@ func (s *Store) vacuumInto(ctx context.Context, path string) error {
 		}
 		return classify(ctx, op, err)
 	}
-	db, err := sql.Open("sqlite", dsn(s.path, s.opt, "rw"))
+	db, err := sql.Open("sqlite", dsn(s.path, s.opt, "plain"))
 	if err != nil {
 		return classify(ctx, op, err)
 	}

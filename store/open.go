@@ -27,6 +27,8 @@ type Store struct {
 	host hostIdentity
 	mode string // journal mode found
 
+	frozen *[2]int64 // how the file was found, when it is read as one that nothing changes
+
 	w *writer
 	r *readers // nil in memory, where the writer's connection is all there is
 
@@ -93,7 +95,7 @@ func Memory(ctx context.Context, opts ...Option) (*Store, error) {
 	s := newStore("", opt)
 	s.w = newWriter(db, opt.sync)
 	s.mode = "memory"
-	if err := s.transact(ctx, opt.sync, s.migrate); err != nil {
+	if err := s.transact(ctx, "open", opt.sync, s.migrate); err != nil {
 		_ = db.Close()
 		return nil, classify(ctx, "open", err)
 	}
@@ -127,20 +129,53 @@ func open(ctx context.Context, path string, opt options) (_ *Store, err error) {
 			return nil, classify(ctx, "open", err)
 		}
 	}
-	rdb, err := sql.Open("sqlite", dsn(path, opt, "ro"))
-	if err != nil {
-		return nil, classify(ctx, "open", err)
-	}
-	rdb.SetMaxOpenConns(opt.readers)
-	rdb.SetMaxIdleConns(opt.readers)
-	s.r = &readers{db: rdb, stmts: map[string]*sql.Stmt{}}
-	if err := rdb.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&s.mode); err != nil {
+	if err := s.openReaders(ctx); err != nil {
 		return nil, classify(ctx, "open", err)
 	}
 	if s.mode != "wal" && !opt.readOnly {
 		opt.log.Warn("the file system has no write-ahead log: readers wait for the writer", "path", path, "journal_mode", s.mode)
 	}
 	return s, nil
+}
+
+// openReaders connects the readers. A file with a write-ahead log cannot be read
+// in the ordinary way where its side files cannot be made, as in a directory
+// that its reader may not write; when nobody has it open, it can be read as what
+// nothing changes.
+func (s *Store) openReaders(ctx context.Context) error {
+	err := s.connectReaders(ctx, "ro")
+	state, resting := atRest(s.path)
+	if err == nil || !s.opt.readOnly || !resting || !cannotMakeSideFiles(err) {
+		return err
+	}
+	s.frozen = &state
+	return s.connectReaders(ctx, "immutable")
+}
+
+func (s *Store) connectReaders(ctx context.Context, mode string) error {
+	db, err := sql.Open("sqlite", dsn(s.path, s.opt, mode))
+	if err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&s.mode); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	db.SetMaxOpenConns(s.opt.readers)
+	db.SetMaxIdleConns(s.opt.readers)
+	s.r = &readers{db: db, stmts: map[string]*sql.Stmt{}}
+	return nil
+}
+
+// unfrozen is an error when a file that is read as one that nothing changes has
+// been changed: what was just read may be half of the change.
+func (s *Store) unfrozen() error {
+	if s.frozen == nil {
+		return nil
+	}
+	if now, resting := atRest(s.path); !resting || now != *s.frozen {
+		return fmt.Errorf("%s was changed by somebody else, which a reader in its directory cannot follow: open it again", s.path)
+	}
+	return nil
 }
 
 // dsn spells the connection string; pragmas belong in it because the pool runs
@@ -199,6 +234,11 @@ func prepareFile(path string, opt *options) error {
 		return &Error{Kind: KindCantOpen, Op: "open", Err: err}
 	case fi.IsDir():
 		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s is a directory", path)}
+	}
+	if !opt.readOnly {
+		if err := notWritable(path); err != nil {
+			return &Error{Kind: KindReadOnly, Op: "open", Err: fmt.Errorf("%s cannot be written (%w): open it for reading only", path, err)}
+		}
 	}
 	if readableByOthers(fi) {
 		if opt.strictPerm {

@@ -270,12 +270,12 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 }
 
 func TestManyFirstOpenersMakeOneStore(t *testing.T) {
-	const rounds = 12
+	const rounds, openers = 8, 16
 	for round := range rounds {
 		path := filepath.Join(t.TempDir(), "runs.db")
 		var wg sync.WaitGroup
-		errs := make(chan error, 16)
-		for range 8 {
+		errs := make(chan error, 2*openers)
+		for range openers {
 			wg.Go(func() {
 				s, err := Open(context.Background(), path)
 				if err != nil {
@@ -297,7 +297,7 @@ func TestManyFirstOpenersMakeOneStore(t *testing.T) {
 		}
 		var sessions, metas int
 		queryRaw(t, path, `SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM store_meta WHERE key = 'min_reader')`, &sessions, &metas)
-		if sessions != 8 || metas != 1 {
+		if sessions != openers || metas != 1 {
 			t.Fatalf("round %d: %d sessions, %d metas", round, sessions, metas)
 		}
 	}

@@ -86,7 +86,9 @@ func WithSynchronous(s Synchronous) Option { return func(o *options) { o.sync = 
 func WithFullFSync() Option { return func(o *options) { o.fullFSync = true } }
 
 // WithReadOnly opens an existing file without creating or migrating it; every
-// method that writes fails with KindReadOnly.
+// method that writes fails with KindReadOnly. A file that nobody has open can
+// also be read from a directory that the caller cannot write; such a handle does
+// not follow later changes, and every read after one fails with KindReadOnly.
 func WithReadOnly() Option { return func(o *options) { o.readOnly = true } }
 
 // WithClock replaces the clock behind every stamp and every lease. The default

@@ -9,7 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-var readEdits = statement{"read edits", `SELECT id, step, tool, path, lines_added, lines_removed, coalesce(hunk, ''), coalesce(reverted_by, 0), at
+var readEdits = statement{"read edits", `SELECT id, step, tool, path, lines_added, lines_removed, coalesce(hunk, ''), coalesce(digest, ''), facts, coalesce(reverted_by, 0), at
 	FROM edits WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 
 // Edits yields every write of a file by a run's tools, in the order made.
@@ -19,8 +19,9 @@ func (s *Store) Edits(ctx context.Context, run trace.RunID, opts ...ReadOption) 
 
 func scanEdit(r scanner) (e Edit, err error) {
 	var at int64
-	err = r.Scan(&e.ID, &e.Step, &e.Tool, &e.Path, &e.Added, &e.Removed, &e.Hunk, &e.Reverted, &at)
-	e.At = timeOf(at)
+	var facts []byte
+	err = r.Scan(&e.ID, &e.Step, &e.Tool, &e.Path, &e.Added, &e.Removed, &e.Hunk, &e.After, &facts, &e.Reverted, &at)
+	e.Facts, e.At = facts, timeOf(at)
 	return e, err
 }
 
@@ -38,8 +39,17 @@ func (s *Store) EditedPaths(ctx context.Context, run trace.RunID, through int) (
 }
 
 // Patch renders a run's edits as a series for patch or git apply, in the order
-// made and never merged. An edit of which no text was kept is a comment line.
+// made and never merged. An edit of which no text was kept is a comment line. The
+// first text of a file that the run made is a patch that makes it.
 func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
+	points, err := s.RestorePoints(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	absent := map[string]bool{} // at this place of the series
+	for _, p := range points {
+		absent[p.Path] = p.State == KeptAbsent
+	}
 	var b strings.Builder
 	for e, err := range s.Edits(ctx, run) {
 		if err != nil {
@@ -49,7 +59,12 @@ func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
 			fmt.Fprintf(&b, "# step %d: %s %s: +%d -%d, text not kept\n", e.Step, e.Tool, patchPath(e.Path), e.Added, e.Removed)
 			continue
 		}
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", patchPath("a/"+e.Path), patchPath("b/"+e.Path), e.Hunk)
+		before := patchPath("a/" + e.Path)
+		if absent[e.Path] && strings.HasPrefix(e.Hunk, "@@ -0,0 ") {
+			before = "/dev/null"
+		}
+		absent[e.Path] = false
+		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", before, patchPath("b/"+e.Path), e.Hunk)
 		if !strings.HasSuffix(e.Hunk, "\n") {
 			b.WriteByte('\n')
 		}

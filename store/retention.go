@@ -26,6 +26,11 @@ type Removed struct {
 	Bytes         int64 // of text and blobs
 	RestorePoints int64 // files whose earlier contents are gone with it
 
+	// Forks are the runs that stay and were forked from one that goes, or from
+	// such a fork. Each holds a copy of the words up to its step, until DeleteRun
+	// takes it.
+	Forks []trace.RunID
+
 	// Refused names what a sweep left alone, because a run of it is driven,
 	// waits, or was left behind and can be resumed.
 	Refused     []trace.SessionID
@@ -64,7 +69,8 @@ func runsOfRoots(roots string) string {
 }
 
 // measureSQL counts the rows and the bytes of every table that belong to a set
-// of runs, and of the sessions themselves, in one statement.
+// of runs, and of the sessions themselves, in one statement. The sets are chosen
+// once and not for each table.
 func measureSQL(name, runs, sessions string) statement {
 	var parts []string
 	add := func(t table, where string) {
@@ -77,7 +83,7 @@ func measureSQL(name, runs, sessions string) statement {
 		parts = append(parts, fmt.Sprintf("SELECT '%s', count(*), coalesce(sum(%s), 0) FROM %s WHERE %s", t.name, sum, t.name, where))
 	}
 	for _, t := range runTables() {
-		add(t, fmt.Sprintf(t.of, runs))
+		add(t, fmt.Sprintf(t.of, "SELECT id FROM chosen"))
 	}
 	if sessions != "" {
 		for _, t := range otherTables() {
@@ -86,7 +92,20 @@ func measureSQL(name, runs, sessions string) statement {
 			}
 		}
 	}
-	return statement{name, strings.Join(parts, "\nUNION ALL ")}
+	return statement{name, "WITH chosen (id) AS MATERIALIZED (" + runs + ")\n" + strings.Join(parts, "\nUNION ALL ")}
+}
+
+// forksSQL selects the runs outside of a set that hold a copy of what is in it.
+func forksSQL(op, runs string) statement {
+	return statement{"forks of " + op, `WITH RECURSIVE gone (id) AS MATERIALIZED (` + runs + `),
+		copies (id) AS (
+			SELECT f.id FROM gone CROSS JOIN runs f ON f.forked_run_id = gone.id
+			UNION SELECT f.id FROM copies CROSS JOIN runs f ON f.forked_run_id = copies.id)
+		SELECT id FROM copies WHERE id NOT IN (SELECT id FROM gone) ORDER BY id`}
+}
+
+func forksOf(q *query, op, runs string, arg any) ([]trace.RunID, error) {
+	return list(q, forksSQL(op, runs), []any{arg}, func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
 }
 
 // A removal is one way to choose what goes.
@@ -128,6 +147,9 @@ func (r removal) measure(q *query, arg any) (out Removed, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		out.Forks, err = forksOf(q, r.op, r.runs, arg)
+	}
 	return out, err
 }
 

@@ -170,7 +170,11 @@ func TestAForkStandsWhereTheStepLeftIt(t *testing.T) {
 		}
 		sound(t, s)
 		f, res := enter(t, s, id, EnterOptions{})
-		if f.StartStep != tc.step+1 || len(res.Observations) != tc.obs || len(res.Turns) != tc.step || len(res.Summaries) != tc.folds ||
+		turns, err := Collect(s.StepTurns(ctx, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.StartStep != tc.step+1 || len(res.Observations) != tc.obs || len(turns) != tc.step || len(res.Summaries) != tc.folds ||
 			string(res.Policy) != `{"v":1}` || res.SpentTokens != 0 || f.TurnID != 0 || f.RootID != id {
 			t.Errorf("forked at %d: drive %+v, resumed %+v", tc.step, f, res)
 		}

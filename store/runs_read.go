@@ -44,19 +44,40 @@ type CheckpointEvent struct {
 }
 
 var (
-	readRuns = statement{"read runs", `SELECT ` + runColumns + ` FROM runs
-		WHERE id < ?1
-			AND (?2 = '' OR status = ?2) AND (?3 = 0 OR root_run_id = ?3) AND (?4 = 0 OR parent_run_id IS NULL)
-			AND started_at >= ?5 AND started_at < ?6
-			AND (?7 = 0 OR id IN (SELECT run_id FROM session_turns WHERE session_id = ?7))
-		ORDER BY id DESC LIMIT ?8`}
-	readDrives = statement{"read drives", `SELECT id, owner, generation, coalesce(takeover, ''), provider, policy, contract, start_step,
+	runsBetween = statement{"runs between", `SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM runs WHERE started_at >= ? AND started_at < ?`}
+	readDrives  = statement{"read drives", `SELECT id, owner, generation, coalesce(takeover, ''), provider, policy, contract, start_step,
 		started_at, ended_at, coalesce(outcome, ''), dropped FROM drives WHERE run_id = ? ORDER BY id`}
 	readSummary = statement{"read run summary", `SELECT run_id, outcome, success, steps, tokens, duration_ms, finished_at FROM run_outcomes WHERE run_id = ?`}
 	readOutput  = statement{"read output", `SELECT schema, value, valid, attempts FROM run_outputs WHERE run_id = ?`}
 	runContract = statement{"run contract", `SELECT contract FROM drives WHERE run_id = ? ORDER BY id DESC LIMIT 1`}
 	runPolicy   = statement{"run policy", `SELECT policy FROM drives WHERE run_id = ? AND policy IS NOT NULL ORDER BY id DESC LIMIT 1`}
 )
+
+// statement selects a page of the runs that the filter lets through. It names only
+// what the filter asks for, so that each form is served in the order of the ids
+// and never sorts: a page costs what it yields.
+func (f RunFilter) statement() statement {
+	where := `id < ?1 AND id >= ?2`
+	if f.Status != "" {
+		if f.Status == trace.StatusRunning || f.Status == trace.StatusPaused {
+			where += ` AND status IN ('running', 'paused')` // the words of the index
+		}
+		where += ` AND status = ?3`
+	}
+	if f.Root != 0 {
+		where += ` AND root_run_id = ?4`
+	}
+	if f.RootsOnly {
+		where += ` AND parent_run_id IS NULL`
+	}
+	if !f.Since.IsZero() || !f.Until.IsZero() {
+		where += ` AND +started_at >= ?5 AND +started_at < ?6` // bounds of ids have used the index
+	}
+	if f.Session != 0 {
+		where += ` AND id IN (SELECT run_id FROM session_turns WHERE session_id = ?7)`
+	}
+	return statement{"read runs", `SELECT ` + runColumns + ` FROM runs WHERE ` + where + ` ORDER BY id DESC LIMIT ?8`}
+}
 
 // Runs yields runs, the newest first.
 func (s *Store) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunInfo, error] {
@@ -67,12 +88,21 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunInfo, error]
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMilli()
 	}
+	st := f.statement()
 	return func(yield func(RunInfo, error) bool) {
-		before := int64(1) << 62
+		first, before := int64(0), int64(1)<<62
+		n := 1 // most readers want the newest only
 		for {
 			var page []RunInfo
 			err := s.read(ctx, "read runs", func(q *query) (err error) {
-				page, err = list(q, readRuns, []any{before, string(f.Status), f.Root, boolInt(f.RootsOnly), since, until, f.Session, pageSize}, scanRun)
+				if n == 1 && (since > 0 || until < int64(1)<<62) {
+					var last int64
+					if err := q.row(runsBetween, []any{since, until}, &first, &last); err != nil {
+						return err
+					}
+					before = last + 1
+				}
+				page, err = list(q, st, []any{before, first, string(f.Status), f.Root, since, until, f.Session, n}, scanRun)
 				return err
 			})
 			if err != nil {
@@ -84,10 +114,10 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunInfo, error]
 					return
 				}
 			}
-			if len(page) < pageSize {
+			if len(page) < n {
 				return
 			}
-			before = int64(page[len(page)-1].ID)
+			before, n = int64(page[len(page)-1].ID), pageSize
 		}
 	}
 }

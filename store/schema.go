@@ -1,11 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 
@@ -14,6 +16,9 @@ import (
 
 //go:embed schema.sql
 var schemaSQL string
+
+//go:embed generation2.sql
+var generation2SQL string
 
 const (
 	// applicationID marks the file as ours: "IOHR".
@@ -31,7 +36,7 @@ type migration struct {
 
 // migrations lists every generation in order; the first makes an empty file a store.
 func migrations() []migration {
-	return []migration{{number: 1, sql: schemaSQL}}
+	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}}
 }
 
 // generation is the schema that this software writes, in user_version.
@@ -122,6 +127,22 @@ func leftInTransaction(err error) bool {
 	return errors.As(err, &se) && se.Code() == readonlyRollback
 }
 
+// cannotMakeSideFiles reports that the files beside a write-ahead log are not
+// there and cannot be made.
+func cannotMakeSideFiles(err error) bool {
+	const (
+		readonlyCantInit  = 1288 // SQLITE_READONLY_CANTINIT
+		readonlyDirectory = 1544 // SQLITE_READONLY_DIRECTORY
+		cantOpen          = 14   // SQLITE_CANTOPEN
+	)
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return false
+	}
+	code := se.Code()
+	return code == readonlyCantInit || code == readonlyDirectory || code&0xff == cantOpen
+}
+
 // rollBackLeft plays the journal back, as whoever opens such a file must. It
 // changes nothing that was committed, whoever the file belongs to.
 func rollBackLeft(ctx context.Context, path string, opt options) error {
@@ -201,32 +222,75 @@ func (s *Store) initialise(ctx context.Context, f fileFacts) error {
 		_, err := s.w.connect(ctx)
 		return err
 	}
-	for _, m := range s.opt.migrations {
-		if m.number > f.generation && m.rewrites && !f.empty {
-			if err := s.keepCopy(ctx, fmt.Sprintf("%s.bak-%d", s.path, f.generation)); err != nil {
-				return err
-			}
-			break
-		}
-	}
-	return s.transact(ctx, s.opt.sync, s.migrate)
+	return s.transact(ctx, "open", s.opt.sync, s.migrate)
 }
 
-// keepCopy backs the file up before its data are rewritten. A copy that an
-// interrupted try left is replaced: the file is still of that generation.
-func (s *Store) keepCopy(ctx context.Context, path string) error {
-	part := path + ".part"
+// keepCopy backs the file up as <file>.bak-<generation> before its data are
+// rewritten. It is called within the transaction that rewrites them: until that
+// ends nobody else writes, copies or migrates, so the copy is the file as it is
+// and no other opener is at the same work. A copy that is there is never touched:
+// if it differs, which it does when an earlier migration failed and the file was
+// written since, the new one gets a number.
+func (s *Store) keepCopy(t *txn, generation int) error {
+	first := fmt.Sprintf("%s.bak-%d", s.path, generation)
+	part := first + ".part"
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return &Error{Kind: KindIO, Op: "open", Err: err}
 	}
-	if err := s.Backup(ctx, part); err != nil {
+	if err := s.Backup(t.ctx, part); err != nil {
 		return err
 	}
-	if err := os.Rename(part, path); err != nil {
-		return &Error{Kind: KindIO, Op: "open", Err: err}
+	copied, err := inspect(t.ctx, part, s.opt, "immutable")
+	if err == nil && (copied.generation != generation || copied.appID != applicationID) {
+		err = &Error{Kind: KindCorrupt, Op: "open", Err: fmt.Errorf("the copy of %s is of generation %d, and the file of %d", s.path, copied.generation, generation)}
 	}
-	return nil
+	for n, name := 2, first; err == nil; n, name = n+1, fmt.Sprintf("%s-%d", first, n) {
+		var same bool
+		same, err = sameBytes(part, name)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			if err := os.Rename(part, name); err != nil {
+				return &Error{Kind: KindIO, Op: "open", Err: err}
+			}
+			return nil
+		case err != nil:
+			err = &Error{Kind: KindIO, Op: "open", Err: err}
+		case same:
+			return os.Remove(part)
+		}
+	}
+	return errors.Join(err, os.Remove(part))
 }
+
+// sameBytes compares two files; the error is the second one's when it is not there.
+func sameBytes(a, b string) (bool, error) {
+	fb, err := os.Open(b)
+	if err != nil {
+		return false, err
+	}
+	defer fb.Close()
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, fmt.Errorf("compare copies: %s", err) // not to be taken for a missing b
+	}
+	defer fa.Close()
+	bufA, bufB := make([]byte, 1<<16), make([]byte, 1<<16)
+	for {
+		n, errA := io.ReadFull(fa, bufA)
+		m, errB := io.ReadFull(fb, bufB)
+		if n != m || !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		if errA != nil || errB != nil {
+			if ended(errA) && ended(errB) {
+				return true, nil
+			}
+			return false, fmt.Errorf("compare copies: %w", errors.Join(errA, errB))
+		}
+	}
+}
+
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 var (
 	readGeneration = statement{"read generation", `PRAGMA user_version`}
@@ -243,6 +307,14 @@ func (s *Store) migrate(t *txn) error {
 		return err
 	}
 	fresh := have == 0
+	for _, m := range s.opt.migrations {
+		if m.number > have && m.rewrites && !fresh {
+			if err := s.keepCopy(t, have); err != nil {
+				return err
+			}
+			break
+		}
+	}
 	for _, m := range s.opt.migrations {
 		if m.number <= have {
 			continue

@@ -24,11 +24,12 @@ var (
 	readSessions = statement{"read sessions", `SELECT s.id, s.root, s.created_at, coalesce(s.head_turn_id, 0),
 		(SELECT count(*) FROM session_turns t WHERE t.session_id = s.id), coalesce(h.outcome, ''), s.archived_at IS NOT NULL
 		FROM sessions s LEFT JOIN session_turns h ON h.id = s.head_turn_id WHERE s.id < ? ORDER BY s.id DESC LIMIT ?`}
-	// grantsOf walks from a run up to its root.
+	// grantsOf walks from a run up to its root, and only then looks for approvals:
+	// the order of a CROSS JOIN stands.
 	grantsOf = statement{"grants", `WITH RECURSIVE up (id, parent) AS (
 			SELECT id, parent_run_id FROM runs WHERE id = ?
 			UNION ALL SELECT r.id, r.parent_run_id FROM up JOIN runs r ON r.id = up.parent)
-		SELECT p.remember FROM up JOIN pending_approvals p ON p.run_id = up.id
+		SELECT p.remember FROM up CROSS JOIN pending_approvals p ON p.run_id = up.id
 		WHERE p.resolved = 'approve' AND p.remember IS NOT NULL ORDER BY p.id`}
 )
 

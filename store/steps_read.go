@@ -46,31 +46,42 @@ func scanStep(r scanner) (row StepRow, err error) {
 	return row, err
 }
 
-// joinResults fills in the results that are the observations of their steps.
+// joinResults fills in the results that are the observations of their steps, all
+// of a page with one statement: the ranges of steps do not overlap and follow each
+// other. Observations of another step may lie within one.
 func joinResults(run trace.RunID) func(*query, []StepRow) error {
 	return func(q *query, rows []StepRow) error {
+		var joined []*StepRow
 		for i := range rows {
-			r := &rows[i]
-			if !r.joined || r.first == r.next {
-				continue
+			if r := &rows[i]; r.joined && r.first < r.next {
+				joined = append(joined, r)
 			}
-			var texts []string
-			err := q.each(readTexts, []any{run, r.first, r.next}, func(sc scanner) error {
-				var seq int64
-				var step int
-				var text string
-				if err := sc.Scan(&seq, &step, &text); err != nil {
-					return err
-				}
-				if step == r.Step {
-					texts = append(texts, text)
-				}
-				return nil
-			})
-			if err != nil {
+		}
+		if len(joined) == 0 {
+			return nil
+		}
+		texts := make([][]string, len(joined))
+		at := 0
+		err := q.each(readTexts, []any{run, joined[0].first, joined[len(joined)-1].next}, func(sc scanner) error {
+			var seq int64
+			var step int
+			var text string
+			if err := sc.Scan(&seq, &step, &text); err != nil {
 				return err
 			}
-			r.Result = strings.Join(texts, "\n")
+			for at < len(joined)-1 && seq >= joined[at].next {
+				at++
+			}
+			if r := joined[at]; seq >= r.first && seq < r.next && step == r.Step {
+				texts[at] = append(texts[at], text)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for i, r := range joined {
+			r.Result = strings.Join(texts[i], "\n")
 		}
 		return nil
 	}

@@ -263,10 +263,10 @@ func (s *Store) writeSync(ctx context.Context, op string, sync Synchronous, fn f
 		return classify(ctx, op, err)
 	}
 	defer s.w.give()
-	return classify(ctx, op, s.transact(ctx, sync, fn))
+	return classify(ctx, op, s.transact(ctx, op, sync, fn))
 }
 
-func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) error) (err error) {
+func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	if err := fn(t); err != nil {
 		return err
 	}
-	if err := t.point("commit"); err != nil {
+	if err := t.around("commit", op); err != nil {
 		return err
 	}
 	// Not cancellable: a commit that went through and reported a cancellation
@@ -323,7 +323,16 @@ func (s *Store) transact(ctx context.Context, sync Synchronous, fn func(*txn) er
 	}
 	open = false
 	t.heed = nil // what is committed is no failure
-	return t.point("committed")
+	return t.around("committed", op)
+}
+
+// around passes the points before and behind a commit: one for all of them, and
+// one for those of this operation.
+func (t *txn) around(name, op string) error {
+	if err := t.point(name); err != nil || t.fail == nil {
+		return err
+	}
+	return t.point(name + ": " + op)
 }
 
 // read runs fn against the last committed state. Each statement sees its own
@@ -337,7 +346,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(*query) error) erro
 		return s.readThroughWriter(ctx, op, fn)
 	}
 	q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) { return s.r.prepare(ctx, st) }}
-	return classify(ctx, op, fn(q))
+	return s.have(ctx, op, fn(q))
 }
 
 // snapshot is read with one state for all statements of fn.
@@ -349,25 +358,18 @@ func (s *Store) snapshot(ctx context.Context, op string, fn func(*query) error) 
 	if s.r == nil {
 		return s.readThroughWriter(ctx, op, fn)
 	}
-	return classify(ctx, op, func() (err error) {
-		tx, err := s.r.db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-				err = errors.Join(err, rerr)
-			}
-		}()
-		q := &query{ctx: ctx, fail: s.opt.fail, prepare: func(st statement) (*sql.Stmt, error) {
-			ps, err := s.r.prepare(ctx, st)
-			if err != nil {
-				return nil, err
-			}
-			return tx.StmtContext(ctx, ps), nil
-		}}
-		return fn(q)
-	}())
+	return s.have(ctx, op, s.r.snapshot(ctx, func(prepare func(statement) (*sql.Stmt, error)) error {
+		return fn(&query{ctx: ctx, fail: s.opt.fail, prepare: prepare})
+	}))
+}
+
+// have is the end of a read, whose result counts unless the file changed where
+// it must not.
+func (s *Store) have(ctx context.Context, op string, err error) error {
+	if moved := s.unfrozen(); moved != nil {
+		return &Error{Kind: KindReadOnly, Op: op, Err: moved}
+	}
+	return classify(ctx, op, err)
 }
 
 // readThroughWriter serves an in-memory store, whose one connection is all
@@ -391,11 +393,44 @@ type readers struct {
 	stmts map[string]*sql.Stmt
 }
 
-func (r *readers) prepare(ctx context.Context, st statement) (*sql.Stmt, error) {
+// snapshot runs fn within one read transaction. fn holds one connection of the
+// pool and must not wait for a second: when all of them are held by others that
+// do the same, nobody ever gets one. So what is not prepared yet is prepared on
+// that connection, and for the pool only once it has been given back.
+func (r *readers) snapshot(ctx context.Context, fn func(prepare func(statement) (*sql.Stmt, error)) error) (err error) {
+	var unknown []statement
+	defer func() {
+		for _, st := range unknown {
+			_, _ = r.prepare(ctx, st) // the next snapshot is the faster for it
+		}
+	}()
+	tx, err := r.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	return fn(func(st statement) (*sql.Stmt, error) {
+		if ps := r.known(st); ps != nil {
+			return tx.StmtContext(ctx, ps), nil
+		}
+		unknown = append(unknown, st)
+		return tx.PrepareContext(ctx, st.sql) // is closed with the transaction
+	})
+}
+
+func (r *readers) known(st statement) *sql.Stmt {
 	r.mu.Lock()
-	ps := r.stmts[st.sql]
-	r.mu.Unlock()
-	if ps != nil {
+	defer r.mu.Unlock()
+	return r.stmts[st.sql]
+}
+
+// prepare waits for a connection; the caller holds none.
+func (r *readers) prepare(ctx context.Context, st statement) (*sql.Stmt, error) {
+	if ps := r.known(st); ps != nil {
 		return ps, nil
 	}
 	ps, err := r.db.PrepareContext(ctx, st.sql)

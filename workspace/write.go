@@ -88,6 +88,22 @@ func (w *Workspace) WriteBytes(ctx context.Context, rel string, data []byte) (Ch
 // allow for writing, because it is how an undo takes back what a run created
 // and nobody is asked then. A missing file matches fs.ErrNotExist.
 func (w *Workspace) Remove(ctx context.Context, rel string) error {
+	return w.remove(ctx, rel, func(*target) error { return nil })
+}
+
+// RemoveIf is Remove for a file that still is what digest names (see Digest); one
+// that is not is left as it is and a *StaleError.
+func (w *Workspace) RemoveIf(ctx context.Context, rel, digest string) error {
+	return w.remove(ctx, rel, func(t *target) error {
+		if t.data == nil || digestOf(t.data) != digest {
+			return &StaleError{Path: rel}
+		}
+		return nil
+	})
+}
+
+// remove removes what check has no objection to.
+func (w *Workspace) remove(ctx context.Context, rel string, check func(*target) error) error {
 	real, err := w.enterWrite(rel)
 	if err != nil {
 		return err
@@ -108,6 +124,9 @@ func (w *Workspace) Remove(ctx context.Context, rel string) error {
 	}
 	if !t.exists {
 		return missing(rel)
+	}
+	if err := check(t); err != nil {
+		return err
 	}
 	if err := w.before(ctx, t); err != nil {
 		return err

@@ -78,7 +78,7 @@ type Handles struct {
 
 	mu       sync.Mutex
 	live     map[int]*handle
-	past     map[int]HandleState // ended, and everything about it is recorded
+	past     map[int]HandleState // of an earlier period of the run
 	reserved int                 // slots of lines that are being started
 	over     bool                // End was called
 }
@@ -106,6 +106,9 @@ type handle struct {
 	done   chan struct{} // closed when nothing of it is left and end is set
 	cancel context.CancelFunc
 	end    HandleState
+
+	settle   sync.Mutex // held while its end is being recorded
+	recorded bool       // guarded by settle
 
 	mu     sync.Mutex
 	procs  []*sandbox.Process
@@ -146,8 +149,10 @@ func (hs *Handles) start(ctx context.Context, e *Env, c tool.Call, line *shellLi
 	h := &handle{n: n, tape: newTape(0, pollWindow), begun: make(chan struct{}), done: make(chan struct{})}
 	out, err := newRecording(h.tape)
 	if err != nil {
-		hs.release()
-		return nil, errors.Join(err, hs.journal.Over(context.WithoutCancel(ctx), c.Step, n, HandleState{Reason: err.Error()}))
+		h.end = HandleState{Reason: err.Error()}
+		close(h.done)
+		hs.admit(h) // so that its end is recorded later, should it not be now
+		return nil, errors.Join(err, hs.settle(context.WithoutCancel(ctx), c.Step, h))
 	}
 	var runCtx context.Context
 	runCtx, h.cancel = context.WithCancel(hs.ctx)
@@ -301,18 +306,19 @@ func (hs *Handles) Housekeep(ctx context.Context, step int) error {
 	return errors.Join(errs...)
 }
 
-// settle records the end of a handle. Its output can still be polled.
+// settle records the end of a handle, until that has succeeded once. Its output
+// can still be polled.
 func (hs *Handles) settle(ctx context.Context, step int, h *handle) error {
-	hs.mu.Lock()
-	_, known := hs.past[h.n]
-	if !known {
-		hs.past[h.n] = h.end
-	}
-	hs.mu.Unlock()
-	if known {
+	h.settle.Lock()
+	defer h.settle.Unlock()
+	if h.recorded {
 		return nil
 	}
-	return hs.journal.Over(ctx, step, h.n, h.end)
+	if err := hs.journal.Over(ctx, step, h.n, h.end); err != nil {
+		return err
+	}
+	h.recorded = true
+	return nil
 }
 
 // End kills what still runs, records how every handle ended, and returns when

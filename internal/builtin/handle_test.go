@@ -29,6 +29,7 @@ type diary struct {
 	read  map[int]string
 	over  map[int]HandleState
 	fail  error // of Begin
+	busy  int   // so many calls of Over fail
 }
 
 func newDiary() *diary {
@@ -64,6 +65,10 @@ func (d *diary) Polled(_, _, _ int) {}
 func (d *diary) Over(_ context.Context, _, n int, s HandleState) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.busy > 0 {
+		d.busy--
+		return errors.New("the store is busy")
+	}
 	if was, ok := d.over[n]; ok {
 		return fmt.Errorf("handle %d ended twice: %s, %s", n, was, s)
 	}
@@ -285,5 +290,33 @@ func TestRedirectsOfALineThatIsLeftRunningWin(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(b.root, "end")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnEndThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
+	for name, again := range map[string]func(hs *Handles) error{
+		"with the next step": func(hs *Handles) error { return hs.Housekeep(context.Background(), 2) },
+		"with the run":       func(hs *Handles) error { return hs.End(context.Background(), 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, d := handleBench(t)
+			hs := b.env.Handles
+			b.start("true")
+			h, _, _ := hs.find(1)
+			<-h.done
+			d.busy = 1
+			if err := hs.Housekeep(context.Background(), 1); err == nil {
+				t.Fatal("a failure of the journal was not told")
+			}
+			if err := again(hs); err != nil {
+				t.Fatal(err)
+			}
+			if s, ok := d.over[1]; !ok || s.Code == nil || *s.Code != 0 {
+				t.Errorf("recorded: %v, %+v", ok, s)
+			}
+			if err := again(hs); err != nil {
+				t.Errorf("and once more: %v", err)
+			}
+		})
 	}
 }

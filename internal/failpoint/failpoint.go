@@ -9,8 +9,9 @@ package failpoint
 import "context"
 
 // Func is called before each statement of a store, with the statement's name,
-// and around each commit, with "commit" and "committed". An error makes the
-// statement fail. It may be called from several goroutines at once.
+// and around each commit, with "commit" and "committed", and then with the same
+// words and the operation, as "commit: finish run". An error makes the statement
+// fail. It may be called from several goroutines at once.
 type Func func(point string) error
 
 type key struct{}

@@ -291,12 +291,27 @@ func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
 	if e.abandoned {
 		return d.abandon(ctx, st, c)
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		// What it brought may be the half of something: the step is not
-		// committed, and an attempt stays open for a person to judge.
+	cause := context.Cause(ctx)
+	if cause != nil && (e.err != nil || e.panic != nil) {
+		// The error may tell of nothing but the end of the context, with the half of
+		// an effect behind it: an attempt stays open for a person to judge.
 		return cause
 	}
 	d.settleResult(st, c, e.ended, e.timedOut)
+	err := d.closeAttempt(ctx, c, e.ended)
+	if cause == nil {
+		return err
+	}
+	// The step is not committed. What the call brought is kept beside its attempt,
+	// so that a replay of the step is answered from it.
+	if err != nil {
+		d.log.Error("a call that had ended stays in doubt", "run", d.runID(), "tool", c.name, "error", err)
+	}
+	return cause
+}
+
+// closeAttempt records how a journaled call ended, whether its context has or not.
+func (d *drive) closeAttempt(ctx context.Context, c *call, e ended) error {
 	if c.attempt == 0 {
 		return nil
 	}

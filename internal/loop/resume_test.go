@@ -434,3 +434,36 @@ func TestAPersonIsNotAskedTwiceAboutAStepThatDied(t *testing.T) {
 		t.Errorf("the model is told %q", got)
 	}
 }
+
+// A call that came to its end while the run was being cancelled is not in doubt:
+// its effect is there, and so is what it said of it.
+func TestAResultInTheMomentOfTheEndIsKept(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	calls := 0
+	order := tool.New("note", "Notes.", func(context.Context, struct{}) (string, error) {
+		calls++
+		cancel()
+		return "order 17 is placed", nil
+	})
+	f.script(scripted.Call("note", nil))
+	res, err := Run(ctx, f.host, f.contract(withTools(order)), nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if open, err := f.store.OpenAttempts(context.Background(), res.RunID); err != nil || len(open) != 0 {
+		t.Errorf("open attempts: %+v, %v", open, err)
+	}
+	if n := len(f.steps(res.RunID)); n != 0 {
+		t.Errorf("%d steps were committed behind the cancellation", n)
+	}
+	m := f.script(scripted.Call("note", nil), scripted.Say("done"))
+	end, err := f.resume(res.RunID, Resumption{Defaults: task.Contract{Tools: tool.Toolbox{order}}})
+	if err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	if calls != 1 {
+		t.Errorf("called %d times", calls)
+	}
+	contains(t, "what the model is told", lastUser(m), "order 17 is placed")
+}

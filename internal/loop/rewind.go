@@ -200,6 +200,8 @@ func failedItem(path string, err error) trace.RewoundItem {
 		i.Verdict = trace.UndoRefused
 	case errors.As(err, &patch):
 		i.Verdict = trace.Stale
+	case errors.Is(err, workspace.ErrStale):
+		i.Verdict, i.Detail = trace.Stale, "it is not what the step left"
 	}
 	return i
 }
@@ -211,13 +213,9 @@ func (r *rewind) steps(ctx context.Context, from, to int) error {
 	if err != nil {
 		return err
 	}
-	first := map[string]int64{} // the run's first edit of each path
 	byPath := map[string][]store.Edit{}
 	var order []string
 	for _, e := range edits {
-		if _, ok := first[e.Path]; !ok {
-			first[e.Path] = e.ID
-		}
 		if e.Step < from || e.Step > to || e.Reverted != 0 {
 			continue
 		}
@@ -228,55 +226,86 @@ func (r *rewind) steps(ctx context.Context, from, to int) error {
 	}
 	slices.Reverse(order)
 	for _, path := range order {
-		if err := r.revert(ctx, path, byPath[path], first[path]); err != nil {
+		if err := r.revert(ctx, path, byPath[path]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit, first int64) error {
-	var hunks []string
+// revert takes changes of one file back, which are given the oldest first.
+func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit) error {
 	var ids []int64
-	for _, e := range slices.Backward(edits) {
+	for _, e := range edits {
 		ids = append(ids, e.ID)
-		switch {
-		case e.Hunk != "":
-			hunks = append(hunks, e.Hunk)
-		case e.Added != 0 || e.Removed != 0:
-			return r.add(ctx, trace.RewoundItem{Name: path, Verdict: trace.NoHunk, Detail: "the change was not kept as text"})
-		}
 	}
-	created, err := r.created(ctx, path, ids[len(ids)-1] == first)
+	way, err := wayBack(edits)
 	if err != nil {
 		return err
 	}
 	i := trace.RewoundItem{Name: path, Verdict: trace.Applied}
-	if len(hunks) > 0 {
-		c, err := r.ws.RevertAll(ctx, path, hunks...)
-		if err == nil && created {
-			err = r.ws.Remove(ctx, path)
+	switch {
+	case way.lost:
+		return r.add(ctx, trace.RewoundItem{Name: path, Verdict: trace.NoHunk, Detail: "the change was not kept as text"})
+	case way.made:
+		// One operation that asks before it touches anything: a file that was
+		// emptied first could neither be removed nor brought back.
+		err = r.ws.RemoveIf(ctx, path, way.after)
+		i.Changed = err == nil
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
-		i.Changed = err == nil && (created || c.Moved())
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return r.add(ctx, failedItem(path, err))
+	case len(way.hunks) > 0:
+		var c workspace.Change
+		c, err = r.ws.RevertAll(ctx, path, way.hunks...)
+		i.Changed = c.Moved()
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
 		}
+		return r.add(ctx, failedItem(path, err))
 	}
 	return r.add(ctx, i, ids...)
 }
 
-// created reports whether the steps made the file: its first edit is the run's
-// first of a path where nothing was.
-func (r *rewind) created(ctx context.Context, path string, isFirst bool) (bool, error) {
-	if !isFirst {
-		return false, nil
+// way is how changes of one file are taken back together.
+type way struct {
+	made  bool     // nothing was there before the first of them: the file goes
+	after string   // what the last of them left, by its digest
+	hunks []string // the last change first
+	lost  bool     // what was there is not known any more
+}
+
+// wayBack reads it from the changes, the oldest first. What a change did is told
+// by what it was announced with and never by its counts: a file of no lines was
+// made all the same, and a binary that was replaced has no lines to count.
+func wayBack(edits []store.Edit) (w way, err error) {
+	first := true
+	for _, e := range edits {
+		did := workspace.Changed
+		if e.Facts != nil {
+			var facts announced
+			if facts, err = factsOf(store.WriteIntent{Step: e.Step, Path: e.Path, Facts: e.Facts}); err != nil {
+				return w, err
+			}
+			did = facts.Wrote
+		}
+		w.after = e.After
+		if did == workspace.Unchanged {
+			continue
+		}
+		if first {
+			w.made = did == workspace.Created
+		}
+		first = false
+		if e.Hunk == "" {
+			w.lost = true
+			continue
+		}
+		w.hunks = append(w.hunks, e.Hunk)
 	}
-	p, err := r.store.RestorePointOf(ctx, r.row.RunID, path)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && p.State == store.KeptAbsent, err
+	slices.Reverse(w.hunks)
+	w.lost = w.lost && !w.made
+	return w, nil
 }

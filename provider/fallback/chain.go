@@ -19,6 +19,7 @@ var (
 	_ provider.ModelNamer        = (*Chain)(nil)
 	_ provider.FamilyHinter      = (*Chain)(nil)
 	_ provider.ImageAccepter     = (*Chain)(nil)
+	_ provider.Cataloguer        = (*Chain)(nil)
 	_ provider.ReachableReporter = (*Chain)(nil)
 )
 
@@ -126,6 +127,11 @@ func (c *Chain) AcceptsImages() bool {
 		}
 	}
 	return true
+}
+
+// Models are the first provider's: a request's model belongs to it.
+func (c *Chain) Models(ctx context.Context) ([]provider.ModelInfo, error) {
+	return provider.Models(ctx, c.links[0].Provider)
 }
 
 // Reachable asks the first provider only: the question is whether the run would

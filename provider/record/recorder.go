@@ -11,6 +11,7 @@ import (
 var (
 	_ provider.Provider          = (*Recorder)(nil)
 	_ provider.ModelHinter       = (*Recorder)(nil)
+	_ provider.ModelNamer        = (*Recorder)(nil)
 	_ provider.FamilyHinter      = (*Recorder)(nil)
 	_ provider.ImageAccepter     = (*Recorder)(nil)
 	_ provider.Cataloguer        = (*Recorder)(nil)
@@ -38,6 +39,9 @@ func (r *Recorder) Endpoints() []string { return r.inner.Endpoints() }
 
 // ModelHint is the inner provider's.
 func (r *Recorder) ModelHint() string { return provider.ModelHint(r.inner) }
+
+// ModelNames are the inner provider's.
+func (r *Recorder) ModelNames(asked string) []string { return provider.ModelNames(r.inner, asked) }
 
 // PromptFamily is the inner provider's.
 func (r *Recorder) PromptFamily() provider.Family { return provider.PromptFamily(r.inner) }

@@ -73,6 +73,10 @@ func TestARunKilledAtANarrowPlaceGoesOnAsIfNothingHadBeen(t *testing.T) {
 		{"behind an approved effect and before its record", approval, "note is done", []int{1}},
 		{"behind an approved write and before its record", approval, "mark performed", []int{2}},
 		{"between an approval and its effect", approval, "approval given", []int{1}},
+		{"behind an approved effect of a turn", pausing, "note is done", []int{1}},
+		{"between the record of a command and its start", handles, "committed: start handle", []int{1}},
+		{"behind the start of a command", handles, "event tool_call", []int{5}},
+		{"before the end of a command is recorded", handles, "end handle", []int{1}},
 	} {
 		t.Run(at.name, func(t *testing.T) {
 			c := sample(t, at.shape)
@@ -90,8 +94,26 @@ func TestOfSeveralProcessesOneDrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.check(t, 2)
-	if c.report.waited == 0 {
-		t.Error("no second driver met a conflict")
+	if c.report.refused == 0 {
+		t.Error("no second driver was refused by name")
+	}
+}
+
+func TestTheReportSaysAtWhichCommitAProcessDied(t *testing.T) {
+	r := newReport()
+	r.kill(oneShot, 0, "commit: start run")
+	r.kill(oneShot, 3, "committed: commit step")
+	r.kill(oneShot, 3, "committed: commit step")
+	r.kill(session, 12, "insert step")
+	r.races, r.refused, r.waited = 4, 3, 9
+	var b strings.Builder
+	if err := r.write(&b, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1  commit: start run", "2  committed: commit step", "3  a commit", "1  insert step", "in 3 a second was refused by the name of the driver, 9 times"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
 	}
 }
 

@@ -8,7 +8,14 @@
 //
 //	go run ./internal/testkit/crash -kills 200
 //	go run ./internal/testkit/crash -points
-//	go run ./internal/testkit/crash -races 50
+//	go run ./internal/testkit/crash -effects
+//	go run ./internal/testkit/crash -races 100
+//
+// The runs are of several shapes: one that a gate ends, a conversation, each of
+// them with pauses for a person, and one that leaves commands running. A command
+// dies with its process, so that of the last what it came to is compared, and not
+// its words. The report says behind which step and at which commit the kills fell,
+// and how often a second driver was refused, by whose name.
 //
 // It exits with status 1 when anything differs, and prints the difference and
 // the seed that leads to it.

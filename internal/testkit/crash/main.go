@@ -34,9 +34,10 @@ func run(ctx context.Context) error {
 	kills := flag.Int("kills", 0, "kill workers at `N` random moments")
 	points := flag.Bool("points", false, "kill a worker at every labelled point")
 	point := flag.String("point", "", "kill a worker each time the point `NAME` is met")
+	effects := flag.Bool("effects", false, "kill a worker before and behind each effect, every time")
 	races := flag.Int("races", 0, "let several processes race for `N` runs")
 	steps := flag.Int("steps", 30, "steps of the script, 11 at least")
-	only := flag.String("profile", "", "only runs of this shape: one-shot, session or approval")
+	only := flag.String("profile", "", "only runs of this shape: one-shot, session, approval, pausing or handles")
 	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
 	keep := flag.Bool("keep", false, "keep the directories of failed trials")
 	limit := flag.Duration("limit", 20*time.Minute, "give up after this time")
@@ -51,7 +52,7 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("-profile %s is none of %v", *only, profiles)
 		}
 	}
-	if *kills == 0 && *races == 0 && !*points && *point == "" {
+	if *kills == 0 && *races == 0 && !*points && *point == "" && !*effects {
 		*kills = 200
 	}
 	if *seed == 0 {
@@ -63,7 +64,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = c.all(ctx, *kills, *points, *point, *races)
+	var every []string
+	if *point != "" {
+		every = append(every, *point)
+	}
+	if *effects {
+		every = append(every, "note begins", "note is done")
+	}
+	err = c.all(ctx, *kills, *points, every, *races)
 	err = errors.Join(err, c.report.write(os.Stdout, *seed), c.close())
 	if err == nil && len(c.report.failures) > 0 {
 		err = errDiffers
@@ -71,7 +79,7 @@ func run(ctx context.Context) error {
 	return err
 }
 
-func (c *campaign) all(ctx context.Context, kills int, points bool, point string, races int) error {
+func (c *campaign) all(ctx context.Context, kills int, points bool, every []string, races int) error {
 	if err := c.random(ctx, kills); err != nil {
 		return err
 	}
@@ -80,7 +88,7 @@ func (c *campaign) all(ctx context.Context, kills int, points bool, point string
 			return err
 		}
 	}
-	if point != "" {
+	for _, point := range every {
 		if err := c.eachTime(ctx, point); err != nil {
 			return err
 		}

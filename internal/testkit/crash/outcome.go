@@ -24,6 +24,7 @@ type outcome struct {
 	tokens  int64
 	ledger  map[string][]string // by the call's key without the run
 	drives  int
+	handles []store.ProcessHandle
 	settled map[string]string // text told of a call that a person settled -> what it would have told by itself
 
 	parts []part // compared one by one
@@ -72,6 +73,9 @@ func collect(ctx context.Context, st *store.Store, dir string) (*outcome, error)
 		return nil, err
 	}
 	o.drives = len(drives)
+	if o.handles, err = st.ProcessHandles(ctx, run.ID); err != nil {
+		return nil, err
+	}
 	if err := o.readLedger(dir); err != nil {
 		return nil, err
 	}
@@ -260,9 +264,21 @@ func (o *outcome) compare(got *outcome) (damage, []string) {
 			d.charged++
 		}
 	}
+	for _, h := range got.handles {
+		if h.State == store.HandleRunning {
+			diffs = append(diffs, fmt.Sprintf("handle %d of step %d reads as running, and the run is over", h.Handle, h.Step))
+		}
+	}
+	if len(got.handles) < len(o.handles) {
+		d.lost++
+		diffs = append(diffs, fmt.Sprintf("%d handles are on record, and undisturbed %d", len(got.handles), len(o.handles)))
+	}
 	for _, want := range o.parts {
 		if want.name == "trace" && len(got.settled) > 0 {
 			continue // a person's word is in the prompts; the steps and observations are compared without it
+		}
+		if len(o.handles) > 0 && (want.name == "trace" || want.name == "observations" || want.name == "steps") {
+			continue // a command dies with its process, and the model is told: what it says and asks differs
 		}
 		if diff := firstDifference(want.text, got.part(want.name)); diff != "" {
 			diffs = append(diffs, want.name+": "+diff)

@@ -17,12 +17,16 @@ type report struct {
 	damage   damage
 	byStep   map[string]int
 	byPoint  map[string]int
+	byCommit map[string]int // those of byPoint that lie at a commit
 	races    int
-	waited   int // conflicts that a second driver met
+	refused  int // races in which a second driver was refused by name
+	waited   int // how often
 	failures []string
 }
 
-func newReport() *report { return &report{byStep: map[string]int{}, byPoint: map[string]int{}} }
+func newReport() *report {
+	return &report{byStep: map[string]int{}, byPoint: map[string]int{}, byCommit: map[string]int{}}
+}
 
 // kill counts one kill by where the run stood.
 func (r *report) kill(p profile, step int, point string) {
@@ -33,6 +37,10 @@ func (r *report) kill(p profile, step int, point string) {
 		decade = fmt.Sprintf("behind step %2d to %2d", low, low+9)
 	}
 	r.byStep[string(p)+", "+decade]++
+	if strings.HasPrefix(point, "commit") {
+		r.byCommit[point]++
+		point = "a commit"
+	}
 	r.byPoint[point]++
 }
 
@@ -51,7 +59,7 @@ func (r *report) write(w io.Writer, seed uint64) error {
 		}
 		fmt.Fprintf(t, "kills\t  %s\n", head)
 		names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
-			if d := rows[b] - rows[a]; d != 0 && head == "last point met" {
+			if d := rows[b] - rows[a]; d != 0 && head != "where the run stood" {
 				return d
 			}
 			return strings.Compare(a, b)
@@ -63,11 +71,12 @@ func (r *report) write(w io.Writer, seed uint64) error {
 	}
 	table("where the run stood", r.byStep)
 	table("last point met", r.byPoint)
+	table("before or behind which commit", r.byCommit)
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if r.races > 0 {
-		fmt.Fprintf(w, "races %d, conflicts met by a second driver %d\n", r.races, r.waited)
+		fmt.Fprintf(w, "races %d, each driven by one process at a time; in %d a second was refused by the name of the driver, %d times\n", r.races, r.refused, r.waited)
 	}
 	fmt.Fprintf(w, "kills %d in %d runs, %d calls settled by a person, seed %d\n", r.kills, r.trials, r.settled, seed)
 	fmt.Fprintf(w, "lost %d, duplicated %d, charged twice %d, differences %d\n", r.damage.lost, r.damage.doubled, r.damage.charged, len(r.failures))

@@ -27,9 +27,17 @@ const (
 	oneShot  profile = "one-shot" // ended by its gate
 	session  profile = "session"  // the second turn of a conversation, ended by its answer
 	approval profile = "approval" // one-shot, and pauses for a person before it notes and before it writes some files
+	pausing  profile = "pausing"  // session, with the pauses of approval
+	handles  profile = "handles"  // one-shot, and leaves commands running between its steps
 )
 
-var profiles = []profile{oneShot, session, approval}
+var profiles = []profile{oneShot, session, approval, pausing, handles}
+
+// conversation says whether the work is a turn.
+func (p profile) conversation() bool { return p == session || p == pausing }
+
+// asks says whether a person is asked.
+func (p profile) asks() bool { return p == approval || p == pausing }
 
 const (
 	goal     = "write the parts and note every entry"
@@ -52,8 +60,8 @@ func prepare(dir string) error {
 // rules allow what the script does, or ask about some of it, and forbid one read.
 func rules(p profile) policy.Policy {
 	pol := policy.Default().Layer("crash").
-		AllowWrite("*").DenyRead("secrets/*").AllowExec("cat *", "lookup")
-	if p == approval {
+		AllowWrite("*").DenyRead("secrets/*").AllowExec("cat *", "sleep *", "lookup")
+	if p.asks() {
 		return pol.AskExec("note").AskWrite("src/extra*", "src/part1*")
 	}
 	return pol.AllowExec("note")
@@ -65,7 +73,7 @@ func contract(p profile, dir string, steps int) task.Contract {
 	c := task.New(goal, filepath.Join(dir, "work"))
 	c.Budget = budget.Limits{Steps: steps + 2}
 	c.Context.MaxTokens = 200_000 // nothing is folded away, so that the model can count
-	if p != session {
+	if !p.conversation() {
 		c.Verify = verify.Command("cat", marker)
 	}
 	return c
@@ -88,14 +96,50 @@ func model(p profile, steps int, asked func()) provider.Provider {
 			}
 		}
 		switch {
-		case p == session && !replied && !strings.Contains(req.User, goal):
+		case p.conversation() && !replied && !strings.Contains(req.User, goal):
 			return scripted.Say("Hello. What is to be done?")(ctx, req)
 		case done >= steps:
 			return scripted.Say("Every part is written.")(ctx, req)
 		}
+		if p == handles {
+			if c, ok := background(done, steps, req); ok {
+				return scripted.Calls(c)(ctx, req)
+			}
+		}
 		return scripted.Calls(calls(done, steps)...)(ctx, req)
 	})
 }
+
+// background are the steps of the handles profile that replace others: a command
+// is left running over two steps and then ended. Its number is what the library
+// told, because a command that died with its process gets a new one.
+func background(i, steps int, req *provider.Request) (provider.ToolCall, bool) {
+	if i == steps-1 {
+		return provider.ToolCall{}, false
+	}
+	tool := ""
+	switch i % 10 {
+	case 3, 7:
+		return scripted.Tool("shell_start", map[string]any{"line": left}), true
+	case 4:
+		tool = "shell_poll"
+	case 5:
+		tool = "shell_kill"
+	default:
+		return provider.ToolCall{}, false
+	}
+	n := 0
+	if text, ok := scripted.LastResult(req, "shell_start"); ok {
+		if _, after, ok := strings.Cut(text, "handle "); ok {
+			_, _ = fmt.Sscanf(after, "%d", &n)
+		}
+	}
+	return scripted.Tool(tool, map[string]any{"handle": max(n, 1)}), true
+}
+
+// left is the command that is left running: over soon by itself, should its
+// process die.
+const left = "sleep 2"
 
 // calls are what the model asks for in step i, from 0.
 func calls(i, steps int) []provider.ToolCall {

@@ -82,7 +82,7 @@ func (w *worker) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.profile == session {
+	if w.profile.conversation() {
 		return w.converse(ctx)
 	}
 	last, err := w.store.LastRun(ctx)
@@ -133,6 +133,9 @@ func (w *worker) converse(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if turn.Outcome.Kind == trace.AwaitingApproval {
+			return w.resume(ctx, turn.RunID)
+		}
 		if turn.Outcome.Kind != trace.Finished {
 			return fmt.Errorf("turn %d ended as %s", turn.ID, turn.Outcome)
 		}
@@ -154,7 +157,7 @@ func (w *worker) resume(ctx context.Context, id trace.RunID) error {
 		var refused *store.ResumeError
 		switch {
 		case w.contend && errors.As(err, &conflict):
-			fmt.Println("conflict")
+			fmt.Println(refusal + conflict.Owner)
 			time.Sleep(5 * time.Millisecond)
 			opts = nil
 			continue
