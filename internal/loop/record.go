@@ -105,6 +105,27 @@ func (r *recorder) command(step int, res *sandbox.Result) {
 	r.lease.Record(store.SandboxEvent{Step: step, Kind: kind, Backend: string(res.Applied.Rung), Detail: detail})
 }
 
+// gateCommand records the life of a contained command of the gate, in order.
+func (r *recorder) gateCommand(step int, cmd sandbox.Cmd, res *sandbox.Result) []store.SandboxEvent {
+	line := sandbox.Bound(clean(strings.Join(cmd.Argv, " ")), verify.MaxOutput)
+	life := []store.SandboxEvent{{Kind: "create", Detail: string(res.Applied.Mode)}, {Kind: "exec", Detail: line}}
+	if res.Cap != "" {
+		life = append(life, store.SandboxEvent{Kind: "cap_hit", Detail: string(res.Cap)})
+	}
+	life = append(life, store.SandboxEvent{Kind: "destroy"})
+	for i := range life {
+		life[i].Step, life[i].Backend = step, string(res.Applied.Rung)
+		r.lease.Record(life[i])
+	}
+	return life
+}
+
+// phaseFailed reports whether an evaluation failed at something that ran.
+func phaseFailed(g store.GateAttempt) bool {
+	phase := verify.Phase(g.Phase)
+	return g.Outcome == store.GateFailed && (phase == verify.PhaseCommand || phase == verify.PhaseCompiles)
+}
+
 // gate records one evaluation of the criterion.
 func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt {
 	row := store.GateAttempt{Step: step, Phase: string(v.Phase), Outcome: store.GateFailed, Detail: v.Detail}
@@ -115,7 +136,7 @@ func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt
 		row.Outcome = store.GatePassed
 	}
 	r.lease.Record(row)
-	if phase := v.Step; row.Outcome == store.GateFailed && (v.Phase == verify.PhaseCommand || v.Phase == verify.PhaseCompiles) {
+	if phase := v.Step; phaseFailed(row) {
 		if phase == "" {
 			phase = string(v.Phase)
 		}

@@ -51,22 +51,46 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
 	d.guarded.begin()
 	defer d.noticeGuarded(n)
-	return d.spawn(ctx, n, cmd, p)
+	return d.spawn(ctx, n, cmd, p, d.commandRan)
 }
 
-// spawn is the one way in which a drive starts a process and waits for it.
-func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+// runGate runs a command of the gate, likewise.
+func (d *drive) runGate(ctx context.Context, n int, cmd sandbox.Cmd) (*sandbox.Result, error) {
+	d.guarded.begin()
+	defer d.noticeGuarded(n)
+	return d.spawn(ctx, n, cmd, d.gateProfile(), d.gateRan)
+}
+
+// spawn is the one way in which a drive starts a process and waits for it. What
+// became of it is recorded by ran.
+func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile, ran func(int, sandbox.Cmd, *sandbox.Result)) (*sandbox.Result, error) {
 	res, err := sandbox.Run(ctx, cmd, p)
 	if res == nil {
 		return nil, err
 	}
+	ran(n, cmd, res)
+	return res, err
+}
+
+// commandRan records a command that the model asked for.
+func (d *drive) commandRan(n int, _ sandbox.Cmd, res *sandbox.Result) {
 	d.rec.command(n, res)
 	action := "exec"
 	if res.Cap != "" {
 		action = "cap_hit"
 	}
 	d.emit(n, trace.Sandboxed{Action: action, Backend: string(res.Applied.Rung)})
-	return res, err
+}
+
+// gateRan records the life of a gate's command, from the boundary that was made
+// for it to the end of that. There is none where commands are not contained.
+func (d *drive) gateRan(n int, cmd sandbox.Cmd, res *sandbox.Result) {
+	if !res.Applied.Mode.Contained() {
+		return
+	}
+	for _, e := range d.rec.gateCommand(n, cmd, res) {
+		d.emit(n, trace.Sandboxed{Action: e.Kind, Backend: e.Backend})
+	}
 }
 
 // commandProfile is the boundary of a command that the model asked for.
@@ -89,12 +113,13 @@ func (d *drive) resolve(program string) (string, error) {
 func (d *drive) builtinTools() []tool.Tool {
 	return builtin.Tools(builtin.Env{
 		Run: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error) {
+			d.command(c)
 			return d.runCommand(ctx, c.Step, cmd, d.commandProfile())
 		},
 		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
 			p := d.commandProfile()
 			narrow(&p)
-			return d.spawn(ctx, c.Step, cmd, p)
+			return d.spawn(ctx, c.Step, cmd, p, d.commandRan)
 		},
 		Start:        d.startCommand,
 		Ended:        d.commandEnded,
@@ -109,6 +134,14 @@ func (d *drive) builtinTools() []tool.Tool {
 		Writable:     append(slices.Clip(d.profile.Writable), d.profile.Temp),
 		Has:          func(name string) bool { return d.catalogue.byName[name] != nil },
 	})
+}
+
+// command notes that a call starts a command, which may change anything that it
+// may write.
+func (d *drive) command(c tool.Call) {
+	if entry, ok := d.catalogue.byName[c.Name]; !ok || !entry.spec.IsReadOnly() {
+		d.commanded.Store(true)
+	}
 }
 
 // composeSystem writes the system block, once: its bytes must stay the same for
