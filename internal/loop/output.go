@@ -16,6 +16,7 @@ type answerShape struct {
 	value    json.RawMessage // the last conforming answer that still stands
 	rejected int             // answers that did not conform, over all drives
 	closing  bool            // the work passed, and only the answer is missing
+	dropped  bool            // the vendor refused the schema, and is asked without it
 }
 
 // judgeAnswer checks an answer against the shape that the contract demands. One

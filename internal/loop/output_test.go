@@ -218,9 +218,12 @@ func TestATurnOfASessionIsHeldToTheShapeFromItsFirstCompletion(t *testing.T) {
 }
 
 func TestAVendorThatRefusedTheSchemaIsOnRecord(t *testing.T) {
-	f := newFixture(t, func(context.Context, *provider.Request) (*provider.Response, error) {
-		return &provider.Response{Text: good, FinishReason: "stop", SchemaDropped: true}, nil
-	})
+	dropped := func(text string) scripted.Turn {
+		return func(context.Context, *provider.Request) (*provider.Response, error) {
+			return &provider.Response{Text: text, FinishReason: "stop", SchemaDropped: true}, nil
+		}
+	}
+	f := newFixture(t, dropped("prose"), dropped(good))
 	res := f.must(trace.Finished, shaped(t))
 	events, err := store.Collect(f.store.ContextEvents(context.Background(), res.RunID))
 	if err != nil {
