@@ -127,3 +127,72 @@ func TestASchemaThatTheVendorRefusesIsAskedForInWords(t *testing.T) {
 		})
 	}
 }
+
+// What each vendor is sent of a keyword is a decision, and no keyword is without one.
+func TestEveryKeywordOfASchemaHasItsPlaceOnEachWire(t *testing.T) {
+	type decision struct {
+		sub    string // a subschema that states it
+		strict bool   // the strict mode of the chat protocol takes it
+		kept   bool   // the Messages protocol takes it; else it becomes words, or is a note
+		note   bool
+	}
+	decided := map[string]decision{
+		"type":                 {`{"type":"string"}`, true, true, false},
+		"properties":           {`{"type":"object","properties":{"b":{"type":"null"}},"required":["b"],"additionalProperties":false}`, true, true, false},
+		"required":             {`{"type":"object","properties":{"b":{"type":"null"}},"required":["b"],"additionalProperties":false}`, true, true, false},
+		"additionalProperties": {`{"type":"object","properties":{},"required":[],"additionalProperties":false}`, true, true, false},
+		"items":                {`{"type":"array","items":{"type":"null"}}`, true, true, false},
+		"minItems":             {`{"type":"array","items":{"type":"null"},"minItems":1}`, true, true, false},
+		"maxItems":             {`{"type":"array","items":{"type":"null"},"maxItems":4}`, true, false, false},
+		"enum":                 {`{"type":"string","enum":["x"]}`, true, true, false},
+		"minimum":              {`{"type":"number","minimum":4}`, true, false, false},
+		"maximum":              {`{"type":"number","maximum":4}`, true, false, false},
+		"minLength":            {`{"type":"string","minLength":4}`, false, false, false},
+		"maxLength":            {`{"type":"string","maxLength":4}`, false, false, false},
+		"$schema":              {`{"type":"string","$schema":"s"}`, true, true, true},
+		"title":                {`{"type":"string","title":"t"}`, true, true, true},
+		"description":          {`{"type":"string","description":"d"}`, true, true, false},
+	}
+	_, err := verify.ParseSchema([]byte(`{"oneOf":[]}`))
+	if err == nil {
+		t.Fatal("a keyword outside of the subset was taken")
+	}
+	_, list, ok := strings.Cut(err.Error(), "the keywords are ")
+	if !ok {
+		t.Fatalf("the refusal does not list the keywords: %v", err)
+	}
+	for keyword := range strings.SplitSeq(list, ", ") {
+		t.Run(keyword, func(t *testing.T) {
+			d, ok := decided[keyword]
+			if !ok {
+				t.Fatal("nobody has decided what each vendor is sent of it")
+			}
+			schema, err := verify.ParseSchema([]byte(`{"type":"object","properties":{"a":` + d.sub + `},"required":["a"],"additionalProperties":false}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := func(w wire, model string) gjson.Result {
+				v := testkit.NewVendor(t, w.say("{}"))
+				if _, err := w.client(t, v).Complete(t.Context(), &provider.Request{User: "u", Model: model, Output: schema.Request()}, provider.Sink{}); err != nil {
+					t.Fatalf("%s: %v", w.name, err)
+				}
+				return gjson.Parse(v.Asked()[0].Body)
+			}
+			openai, anthropic := wires()[1], wires()[2]
+			if got := sent(openai, "").Get("response_format.json_schema.strict"); !got.Exists() || got.Bool() != d.strict {
+				t.Errorf("openai: strict is %s, want %v", got.Raw, d.strict)
+			}
+			name := strings.ReplaceAll(keyword, "$", `\$`)
+			a := sent(anthropic, "claude-opus-4-7").Get("output_config.format.schema.properties.a")
+			words := a.Get("description").String()
+			switch {
+			case !a.Exists():
+				t.Error("anthropic: the schema is not sent")
+			case a.Get(name).Exists() != d.kept && !d.note:
+				t.Errorf("anthropic: sent as %s, want it kept: %v", a.Raw, d.kept)
+			case !d.kept && !strings.Contains(words, keyword+" 4"):
+				t.Errorf("anthropic: the words %q do not state it", words)
+			}
+		})
+	}
+}
