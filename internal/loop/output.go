@@ -46,7 +46,7 @@ func (d *drive) judgeAnswer(st *step) {
 	}
 	d.rec.output(st.n, failures)
 	st.misshapen = true
-	d.rec.context(st.n, "replan", strings.Join(failures, "; "))
+	d.rec.context(st.n, "replan", bounded(strings.Join(failures, "; ")))
 	left := max(d.answersLeft(), 0)
 	d.durable = append(d.durable, trace.OutputRejected{Violations: failures, Left: left})
 	if left > 0 {

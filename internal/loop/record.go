@@ -107,7 +107,7 @@ func (r *recorder) command(step int, res *sandbox.Result) {
 
 // gateCommand records the life of a contained command of the gate, in order.
 func (r *recorder) gateCommand(step int, cmd sandbox.Cmd, res *sandbox.Result) []store.SandboxEvent {
-	line := sandbox.Bound(clean(strings.Join(cmd.Argv, " ")), verify.MaxOutput)
+	line := bounded(strings.Join(cmd.Argv, " "))
 	life := []store.SandboxEvent{{Kind: "create", Detail: string(res.Applied.Mode)}, {Kind: "exec", Detail: line}}
 	if res.Cap != "" {
 		life = append(life, store.SandboxEvent{Kind: "cap_hit", Detail: string(res.Cap)})
@@ -126,12 +126,16 @@ func phaseFailed(g store.GateAttempt) bool {
 	return g.Outcome == store.GateFailed && (phase == verify.PhaseCommand || phase == verify.PhaseCompiles)
 }
 
+// bounded is a text as it stands in a row about a gate: with its head and its
+// tail, and the words about what is missing, in verify.MaxOutput characters.
+func bounded(s string) string { return sandbox.Bound(clean(s), verify.MaxOutput-100) }
+
 // gate records one evaluation of the criterion.
 func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt {
 	row := store.GateAttempt{Step: step, Phase: string(v.Phase), Outcome: store.GateFailed, Detail: v.Detail}
 	switch {
 	case err != nil:
-		row.Outcome, row.Detail = store.GateErrored, err.Error()
+		row.Outcome, row.Detail = store.GateErrored, bounded(err.Error())
 	case v.Passed:
 		row.Outcome = store.GatePassed
 	}
@@ -152,7 +156,7 @@ func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt
 func (r *recorder) output(step int, failures []string) {
 	row := store.GateAttempt{Step: step, Phase: string(verify.PhaseOutput), Outcome: store.GatePassed}
 	if len(failures) > 0 {
-		row.Outcome, row.Detail = store.GateFailed, strings.Join(failures, "; ")
+		row.Outcome, row.Detail = store.GateFailed, bounded(strings.Join(failures, "; "))
 	}
 	r.lease.Record(row)
 }
