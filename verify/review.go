@@ -136,7 +136,7 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	if err != nil {
 		return Verdict{}, fail(PhaseReview, "collect the change", err)
 	}
-	res, err := by.Review(ctx, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
+	res, err := ask(ctx, by, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
 	used := res.Usage
 	if e, ok := provider.AsError(err); ok && e.Usage != nil && used == (provider.Usage{}) {
 		used = *e.Usage
@@ -158,6 +158,17 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	v.Detail = strings.Join(res.Reasons, "; ")
 	v.TellModel = c.tell && !v.Passed
 	return v, nil
+}
+
+// ask turns a panic of the reviewer into a failure: an embedded library must not
+// take its program down.
+func ask(ctx context.Context, by Reviewer, r ReviewRequest) (res ReviewResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = ReviewResult{}, fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	return by.Review(ctx, r)
 }
 
 // ErrSelfReview is matched by the error of Preflight for a model that would judge

@@ -72,6 +72,7 @@ func TestAReviewThatCannotJudgeIsAnError(t *testing.T) {
 		env  Env
 	}{
 		{"the reviewer fails", Review("r", failing), Env{Changes: changesOf()}},
+		{"the reviewer panics", Review("r", ReviewerFunc(nil)), Env{Changes: changesOf()}},
 		{"the change cannot be collected", Review("r", fine), Env{Changes: unread}},
 		{"nobody reviews", Review("r", nil), Env{Changes: changesOf()}},
 		{"nobody knows the change", Review("r", fine), Env{}},

@@ -141,21 +141,23 @@ func TestEveryTrickIsHeldByTheGate(t *testing.T) {
 	}
 }
 
-// The same for a demanded shape: none of these answers may come back as one.
+// shapeTricks are answers that must not come back as one of a demanded shape.
+var shapeTricks = []struct{ name, answer, held string }{
+	{"say it in prose", "I fixed it, and a.go is the only file.", "JSON"},
+	{"wrap JSON of another shape in prose", `The result is {"fixed": 1} as you asked.`, "/fixed"},
+	{"valid JSON of the wrong shape", `[1, 2]`, "array"},
+	{"an empty object", `{}`, "fixed"},
+	{"a verdict of its own", `{"passed": true}`, "fixed"},
+	{"the shape inside another", `{"answer": {"fixed": true, "files": []}}`, "fixed"},
+	{"the shape as a string", `"{\"fixed\": true, \"files\": []}"`, "string"},
+	{"more than was asked for", `{"fixed": true, "files": [], "verified": true}`, "/verified"},
+	{"one member twice", `{"fixed": true, "fixed": false, "files": []}`, "twice"},
+	{"a document that is cut", `{"fixed": true, "files": ["a.go"`, "cut"},
+	{"the schema in place of an answer", `{"type": "object", "properties": {"fixed": {"type": "boolean"}}}`, "fixed"},
+}
+
 func TestEveryTrickWithAnAnswerIsHeldByTheShape(t *testing.T) {
-	for _, tr := range []struct{ name, answer, held string }{
-		{"say it in prose", "I fixed it, and a.go is the only file.", "JSON"},
-		{"wrap JSON of another shape in prose", `The result is {"fixed": 1} as you asked.`, "/fixed"},
-		{"valid JSON of the wrong shape", `[1, 2]`, "array"},
-		{"an empty object", `{}`, "fixed"},
-		{"a verdict of its own", `{"passed": true}`, "fixed"},
-		{"the shape inside another", `{"answer": {"fixed": true, "files": []}}`, "fixed"},
-		{"the shape as a string", `"{\"fixed\": true, \"files\": []}"`, "string"},
-		{"more than was asked for", `{"fixed": true, "files": [], "verified": true}`, "/verified"},
-		{"one member twice", `{"fixed": true, "fixed": false, "files": []}`, "twice"},
-		{"a document that is cut", `{"fixed": true, "files": ["a.go"`, "cut"},
-		{"the schema in place of an answer", `{"type": "object", "properties": {"fixed": {"type": "boolean"}}}`, "fixed"},
-	} {
+	for _, tr := range shapeTricks {
 		t.Run(tr.name, func(t *testing.T) {
 			f := newFixture(t, scripted.Say(tr.answer), scripted.Say(tr.answer))
 			res := f.must(trace.SchemaUnsatisfied, shaped(t))
@@ -179,4 +181,21 @@ func TestEveryTrickWithAnAnswerIsHeldByTheShape(t *testing.T) {
 			t.Error("no output")
 		}
 	})
+}
+
+func TestTheGuideListsEveryTrick(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/verification.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range tricks() {
+		if row := "| " + tr.name + " | " + tr.by + " |"; !strings.Contains(string(guide), row) {
+			t.Errorf("the guide lacks the row %q", row)
+		}
+	}
+	for _, tr := range shapeTricks {
+		if row := "| " + tr.name + " | the schema |"; !strings.Contains(string(guide), row) {
+			t.Errorf("the guide lacks the row %q", row)
+		}
+	}
 }

@@ -343,20 +343,28 @@ func TestNothingIsToldOfAGateThatHasNothingToSay(t *testing.T) {
 	})
 }
 
-func TestAGatesCredentialsAndHugeOutputStayOut(t *testing.T) {
+func TestCredentialsStayOutOfAGateWithAndWithoutABoundary(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-canary-gate")
-	f := newFixture(t, readCall("x"))
-	res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "env; yes filler | head -c 3000000; echo the end; exit 1")))
-	for _, r := range f.boundaries(res.RunID) {
-		if r.Kind != "gate_output" {
-			continue
+	for _, mode := range []sandbox.Mode{sandbox.WorkspaceWrite, sandbox.FullAccess} {
+		f := newFixture(t, readCall("x"))
+		res := f.must(trace.VerificationFailed, withSteps(1), func(c *task.Contract) { c.Sandbox.Mode = mode },
+			gate(verify.Command("sh", "-c", "env | grep -q sk-canary-gate && echo leaked; env | grep -q PATH && echo cleaned; exit 1")))
+		for _, r := range f.boundaries(res.RunID) {
+			if r.Kind == "gate_output" && r.Detail != "cleaned" {
+				t.Errorf("%s: the gate printed %q", mode, r.Detail)
+			}
 		}
-		if n := len([]rune(r.Detail)); n > verify.MaxOutput || strings.Contains(r.Detail, "sk-canary-gate") || !strings.HasSuffix(r.Detail, "the end") {
-			t.Errorf("%d characters of output:\n%.300s", n, r.Detail)
-		}
-		return
 	}
-	t.Error("no output is on record")
+}
+
+func TestWhatAGateFloodsIsKeptInPart(t *testing.T) {
+	f := newFixture(t, readCall("x"))
+	res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "echo first; yes filler | head -c 3000000; echo the end; exit 1")))
+	rows := f.boundaries(res.RunID)
+	last := rows[len(rows)-1]
+	if n := len([]rune(last.Detail)); last.Kind != "gate_output" || n > verify.MaxOutput || n < verify.MaxOutput/2 || !strings.HasPrefix(last.Detail, "first") || !strings.HasSuffix(last.Detail, "the end") {
+		t.Errorf("%s with %d characters:\n%.300s", last.Kind, n, last.Detail)
+	}
 }
 
 func TestAMissingProgramMayBeMadeAndTheGateRetried(t *testing.T) {

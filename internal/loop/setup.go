@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
@@ -10,6 +11,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/sandbox/scrub"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
@@ -58,7 +60,21 @@ func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbo
 func (d *drive) runGate(ctx context.Context, n int, cmd sandbox.Cmd) (*sandbox.Result, error) {
 	d.guarded.begin()
 	defer d.noticeGuarded(n)
-	return d.spawn(ctx, n, cmd, d.gateProfile(), d.gateRan)
+	p := d.gateProfile()
+	if !p.Mode.Contained() {
+		cmd.Env = append(slices.Clip(cmd.Env), emptied(slices.Concat(os.Environ(), p.Vars, cmd.Env), p.Env)...)
+	}
+	return d.spawn(ctx, n, cmd, p, d.gateRan)
+}
+
+// emptied are the variables of env that hold credentials, each without its value:
+// a gate gets none, also where its commands have no boundary that takes them away.
+func emptied(env []string, rules scrub.Rules) (vars []string) {
+	_, report := scrub.Apply(env, rules)
+	for _, name := range report.Removed {
+		vars = append(vars, name+"=")
+	}
+	return vars
 }
 
 // spawn is the one way in which a drive starts a process and waits for it. What
