@@ -109,7 +109,7 @@ type drive struct {
 	commanded     atomic.Bool     // a command of the step in progress may have changed the workspace
 	shape         answerShape
 	durable       []trace.Fact // told when what they tell of is durable
-	owed          int64        // tokens of a fold whose step died, drawn with the next step
+	owed          int64        // tokens of approvers, and of a fold whose step died, drawn with the next step
 	reply         string
 	route         route
 	granted       map[string]bool         // hosts of the provider that a person agreed to
