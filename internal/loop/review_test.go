@@ -13,6 +13,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
 )
@@ -182,6 +183,8 @@ func TestAReviewIsSparedAndTheCommandBesideItIsNot(t *testing.T) {
 			[]scripted.Turn{write("a", "1"), scripted.Call("shell", map[string]string{"line": "echo 2 > a"}), readCall("a")}, 2},
 		{"and a tool of the caller's", func(by verify.Reviewer) verify.Criterion { return verify.Review("r", by) },
 			[]scripted.Turn{write("a", "1"), scripted.Call("probe", struct{}{}), readCall("a")}, 2},
+		{"also one that does not say what it changes", func(by verify.Reviewer) verify.Criterion { return verify.Review("r", by) },
+			[]scripted.Turn{write("a", "1"), scripted.Call("note", struct{}{}), readCall("a")}, 2},
 		{"an edit", func(by verify.Reviewer) verify.Criterion { return verify.All(counting, verify.Review("r", by)) },
 			[]scripted.Turn{write("a", "1"), write("a", "2"), readCall("a")}, 2},
 		{"the model says that it is done", func(by verify.Reviewer) verify.Criterion { return verify.All(counting, verify.Review("r", by)) },
@@ -198,7 +201,7 @@ func TestAReviewIsSparedAndTheCommandBesideItIsNot(t *testing.T) {
 			f := newFixture(t, tc.turns...)
 			var p probe
 			c := tc.c(j)
-			res := f.must(trace.VerificationFailed, gate(c), withSteps(len(tc.turns)), withTools(p.tool()), func(c *task.Contract) { c.Stall.Window = -1 })
+			res := f.must(trace.VerificationFailed, gate(c), withSteps(len(tc.turns)), withTools(p.tool(), silent{}), func(c *task.Contract) { c.Stall.Window = -1 })
 			if j.asked != tc.reviews {
 				t.Errorf("the reviewer was asked %d times, want %d", j.asked, tc.reviews)
 			}
@@ -211,6 +214,17 @@ func TestAReviewIsSparedAndTheCommandBesideItIsNot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silent is a tool that may change anything and says nothing of it.
+type silent struct{}
+
+func (silent) Spec() tool.Spec {
+	return tool.Spec{Name: "note", Description: "Notes.", Schema: []byte(`{"type":"object"}`)}
+}
+
+func (silent) Call(context.Context, tool.Call) (tool.Result, error) {
+	return tool.Result{Text: "ok"}, nil
 }
 
 func agrees(context.Context, verify.ReviewRequest) (verify.ReviewResult, error) {
