@@ -16,9 +16,9 @@ import (
 	"github.com/initorigin/io-harness-go/verify"
 )
 
-// allWires are the wires and the gateway, whose protocol is that of the second.
-func allWires() []wire {
-	gateway := wires()[1]
+// allWires are the wires and the gateway, whose protocol is that of one of them.
+func allWires(t *testing.T) []wire {
+	gateway := wireNamed(t, "openai")
 	gateway.name = "openrouter"
 	gateway.client = func(t testing.TB, v *testkit.Vendor) provider.Provider {
 		return clientOf(t)(openrouter.New(openrouter.Config{BaseURL: v.URL, Key: provider.NewSecret(wireKey), Model: wireModel, Transport: v.Transport()}))
@@ -44,11 +44,31 @@ func nativePairs(body string) (calls, results []string) {
 			}
 		}
 	}
+	for _, item := range gjson.Get(body, "input").Array() {
+		switch item.Get("type").String() {
+		case "function_call":
+			calls = append(calls, item.Get("call_id").String())
+		case "function_call_output":
+			results = append(results, item.Get("call_id").String())
+		}
+	}
 	return calls, results
 }
 
+// wireNamed is the wire of that name.
+func wireNamed(t *testing.T, name string) wire {
+	t.Helper()
+	for _, w := range wires() {
+		if w.name == name {
+			return w
+		}
+	}
+	t.Fatalf("there is no wire %q", name)
+	return wire{}
+}
+
 func TestWhatAGateSaysTakesNoResultsPlaceOnAnyWire(t *testing.T) {
-	for _, w := range allWires() {
+	for _, w := range allWires(t) {
 		t.Run(w.name, func(t *testing.T) {
 			f := wireTo(t, w,
 				w.call(vread("call00001", "a.txt"), vwrite("call00002", "b.txt", "1\n")),
@@ -83,7 +103,7 @@ func TestASchemaThatTheVendorRefusesIsAskedForInWords(t *testing.T) {
 	type found struct {
 		Colour string `json:"colour"`
 	}
-	for _, w := range allWires() {
+	for _, w := range allWires(t) {
 		if w.name != "openai" && w.name != "openrouter" { // the others were sent none
 			continue
 		}
@@ -178,7 +198,7 @@ func TestEveryKeywordOfASchemaHasItsPlaceOnEachWire(t *testing.T) {
 				}
 				return gjson.Parse(v.Asked()[0].Body)
 			}
-			openai, anthropic := wires()[1], wires()[2]
+			openai, anthropic := wireNamed(t, "openai"), wireNamed(t, "anthropic")
 			if got := sent(openai, "").Get("response_format.json_schema.strict"); !got.Exists() || got.Bool() != d.strict {
 				t.Errorf("openai: strict is %s, want %v", got.Raw, d.strict)
 			}
