@@ -156,3 +156,43 @@ func TestTheHitRateIsAShareOfThePromptsOfTheGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestAReviewIsDrawnByTheStepThatItJudges(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{})
+	c := aStep(1)
+	c.Tokens = 100
+	commit(t, s, d, c)
+	review := func(step int, u *provider.Usage) {
+		d.Record(ProviderCall{Step: step, Provider: "reviewer", Purpose: ForReview, Usage: u})
+		if err := d.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drawn := func(want int64) {
+		t.Helper()
+		info, err := s.Run(ctx, d.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := Collect(s.Steps(ctx, d.RunID))
+		if err != nil || len(steps) != 1 || info.Tokens != want || steps[0].Tokens != want {
+			t.Errorf("the run drew %d and its steps %+v, want %d; %v", info.Tokens, steps, want, err)
+		}
+		sound(t, s)
+	}
+	review(1, usage(30, 7, 0, 0, 0))
+	drawn(137)
+	review(1, nil) // nobody said what it used
+	review(2, usage(1000, 0, 0, 0, 0))
+	drawn(137) // there is no such step
+	review(1, &provider.Usage{TotalTokens: -5})
+	drawn(137)
+	review(1, usage(3, 0, 0, 0, 0))
+	finish(t, s, d, trace.Success, 1)
+	drawn(140)
+	if sum, err := s.RunSummary(ctx, d.RunID); err != nil || sum.Tokens != 140 {
+		t.Errorf("the summary: %+v, %v", sum, err)
+	}
+}

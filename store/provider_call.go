@@ -20,7 +20,9 @@ const (
 )
 
 // ProviderCall is one attempt at a completion, answered or failed. It names no
-// cost: a price is applied when the trace is read.
+// cost: a price is applied when the trace is read. One that was bought for a
+// review adds its tokens to those of its step and of its run, since it is made
+// behind the commit of the step that it judges.
 type ProviderCall struct {
 	ID       int64 // set by the store
 	Step     int
@@ -42,6 +44,13 @@ var insertProviderCall = statement{"insert provider call", `INSERT INTO provider
 	 cache_write_tokens, reasoning_tokens, server_tool_requests, latency_ms, ttft_ms, finish_reason, failure, at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 
+// What a gate's reviewer used is drawn by the step that was judged, which has
+// committed by then: with the row of the completion, and never without it.
+var (
+	chargeStep = statement{"charge step", `UPDATE steps SET tokens = tokens + ?1 WHERE run_id = ?2 AND step = ?3`}
+	chargeRun  = statement{"charge run", `UPDATE runs SET spent_tokens = spent_tokens + ?1 WHERE id = ?2`}
+)
+
 func (ProviderCall) table() string { return "provider_calls" }
 
 func (c ProviderCall) insert(t *txn, run trace.RunID) error {
@@ -60,7 +69,20 @@ func (c ProviderCall) insert(t *txn, run trace.RunID) error {
 	args := []any{run, c.Step, c.Attempt, string(c.Purpose), cleanText(c.Provider), null(c.Model)}
 	args = append(args, usage...)
 	args = append(args, max(0, c.Latency.Milliseconds()), first, null(c.FinishReason), null(c.Failure), t.now)
-	_, err := t.exec(insertProviderCall, args...)
+	if _, err := t.exec(insertProviderCall, args...); err != nil || c.Purpose != ForReview || c.Usage == nil {
+		return err
+	}
+	return charge(t, run, c.Step, counter(c.Usage.TotalTokens))
+}
+
+// charge adds to what a committed step drew on the budget. A step that is not
+// there draws nothing, and neither does its run.
+func charge(t *txn, run trace.RunID, step int, tokens int64) error {
+	n, err := t.exec(chargeStep, tokens, run, step)
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = t.exec(chargeRun, tokens, run)
 	return err
 }
 

@@ -36,6 +36,19 @@ var (
 	failedRuns = statement{"failed runs", `SELECT ` + runColumns + ` FROM runs WHERE status = 'failed' AND parent_run_id IS NULL ORDER BY id`}
 )
 
+// erroredGates reads the runs that are still open, and the newest evaluation of
+// each: checks of an output's shape are none.
+var erroredGates = statement{"runs with an errored gate", `SELECT ` + runColumns + ` FROM runs WHERE status IN ('running', 'paused')
+	AND coalesce((SELECT g.outcome FROM gate_attempts g WHERE g.run_id = runs.id AND g.phase <> 'output' ORDER BY g.id DESC LIMIT 1), 'passed')
+		NOT IN ('passed', 'failed') ORDER BY id`}
+
+// RunsWithErroredGate lists the runs without an end whose gate did not get to
+// judge when it was last evaluated, the oldest first. Each may be resumed, or have
+// that evaluation made again by itself once the cause is mended.
+func (s *Store) RunsWithErroredGate(ctx context.Context) ([]RunInfo, error) {
+	return s.runs(ctx, erroredGates)
+}
+
 // Waiting lists every run that waits for a person, the oldest first: those that
 // paused, whose Outcome says for what, and those whose process still waits for its
 // own approver, responder or plan gate, which have no Outcome yet. What exactly each

@@ -18,7 +18,7 @@ type StepCommit struct {
 	Result   string
 	Prompt   string // the user half of the request that was sent
 	ToolCall string // each call as name:arguments, joined with " | "; for people and the stall signature only
-	Tokens   int64  // the step's draw on the budget: its completion and what a fold on it cost
+	Tokens   int64  // the step's draw on the budget: its completion and what a fold on it cost; a review of it is added later
 	Changed  bool   // whether the step changed a file
 	// Turn is what the model said and asked for; nil when it was never asked.
 	// Its Step is taken from the commit.

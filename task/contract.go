@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -57,6 +58,10 @@ type Contract struct {
 	Verify verify.Criterion
 	// Output demands the shape of the final answer. Nil demands none.
 	Output *verify.Schema
+	// OutputAttempts is how many answers out of the demanded shape end the run. It
+	// is 2 where one may be corrected once; 1 means that the first counts. Zero
+	// means Budget.Retries, and one at the least.
+	OutputAttempts int
 	// Budget bounds steps, time, tokens and retries.
 	Budget budget.Limits
 
@@ -71,7 +76,14 @@ type Contract struct {
 	// through a proxy of the run; Egress.Open counts for the commands of the gate
 	// alone.
 	Sandbox sandbox.Profile
-	// ExecTimeout bounds one command. Zero means the constant ExecTimeout.
+	// GateSandbox is the boundary around the commands of the gate, where it is to
+	// be another than Sandbox: its mode, its ceilings, its environment and its
+	// network. Nil takes those of Sandbox. In both, a ceiling that is not stated is
+	// that of sandbox.DefaultLimits: a gate is to end soon, and ExecTimeout, which
+	// is for the model's commands, does not count.
+	GateSandbox *sandbox.Profile
+	// ExecTimeout bounds one command of the model. Zero means the constant
+	// ExecTimeout.
 	ExecTimeout time.Duration
 
 	// Toolchain changes the commands of the project's toolchain, by ecosystem
@@ -254,6 +266,9 @@ func (c Contract) Clone() Contract {
 	c.Images = slices.Clone(c.Images)
 	c.Web.AllowedDomains = slices.Clone(c.Web.AllowedDomains)
 	c.Web.BlockedDomains = slices.Clone(c.Web.BlockedDomains)
+	if c.GateSandbox != nil {
+		c.GateSandbox = new(*c.GateSandbox)
+	}
 	return c
 }
 
@@ -263,6 +278,25 @@ func (c Contract) ParallelReads() int {
 		return MaxParallelReads
 	}
 	return max(c.MaxParallelReads, 1)
+}
+
+// OutputCap is how many answers out of the demanded shape end the run.
+func (c Contract) OutputCap() int {
+	if c.OutputAttempts > 0 {
+		return c.OutputAttempts
+	}
+	return max(c.Budget.RetryCap(), 1)
+}
+
+// GateLimits are the ceilings of the gate's commands.
+func (c Contract) GateLimits() sandbox.Limits {
+	l, d := c.Sandbox.Limits, sandbox.DefaultLimits()
+	if c.GateSandbox != nil {
+		l = c.GateSandbox.Limits
+	}
+	l.CPU, l.Wall = cmp.Or(l.CPU, d.CPU), cmp.Or(l.Wall, d.Wall)
+	l.Memory, l.OpenFiles = cmp.Or(l.Memory, d.Memory), cmp.Or(l.OpenFiles, d.OpenFiles)
+	return l
 }
 
 // CommandTimeout is ExecTimeout with its default.

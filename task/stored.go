@@ -19,8 +19,10 @@ type stored struct {
 	Constraints      []string             `json:"constraints,omitempty"`
 	Verify           json.RawMessage      `json:"verify,omitempty"`
 	Output           json.RawMessage      `json:"output,omitempty"`
+	OutputAttempts   int                  `json:"output_attempts,omitempty"`
 	Budget           budget.Limits        `json:"budget,omitzero"`
 	Sandbox          sandbox.Profile      `json:"sandbox,omitzero"`
+	GateSandbox      *sandbox.Profile     `json:"gate_sandbox,omitempty"`
 	ExecTimeout      time.Duration        `json:"exec_timeout,omitempty"`
 	Toolchain        toolchain.Overrides  `json:"toolchain,omitempty"`
 	Identity         Identity             `json:"identity,omitzero"`
@@ -45,7 +47,7 @@ type stored struct {
 // the run's row holds, and Tools, which are code.
 func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
-		Constraints: c.Constraints, Budget: c.Budget, Sandbox: c.Sandbox, ExecTimeout: c.ExecTimeout,
+		Constraints: c.Constraints, OutputAttempts: c.OutputAttempts, Budget: c.Budget, Sandbox: c.Sandbox, GateSandbox: c.GateSandbox, ExecTimeout: c.ExecTimeout,
 		Toolchain: c.Toolchain, Identity: c.Identity, Prompt: c.Prompt,
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Memory: c.Memory, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
@@ -76,7 +78,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 	}
 	r := Contract{
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
-		Constraints: s.Constraints, Budget: s.Budget, Sandbox: s.Sandbox, ExecTimeout: s.ExecTimeout,
+		Constraints: s.Constraints, OutputAttempts: s.OutputAttempts, Budget: s.Budget, Sandbox: s.Sandbox, GateSandbox: s.GateSandbox, ExecTimeout: s.ExecTimeout,
 		Toolchain: s.Toolchain, Identity: s.Identity, Prompt: s.Prompt,
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Memory: s.Memory, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,

@@ -60,12 +60,17 @@ func (c Contract) ValidateDefaults() error {
 	profile := c.Sandbox
 	profile.Workspace = os.TempDir()
 	errs = append(errs, invalid("Sandbox", profile.Validate()))
+	if c.GateSandbox != nil {
+		gate := *c.GateSandbox
+		gate.Workspace = os.TempDir()
+		errs = append(errs, invalid("GateSandbox", gate.Validate()))
+	}
 	for _, f := range []struct {
 		name  string
 		value int64
 	}{
 		{"ExecTimeout", int64(c.ExecTimeout)}, {"LeaseTTL", int64(c.LeaseTTL)},
-		{"MaxReadChars", int64(c.MaxReadChars)}, {"MaxParallelReads", int64(c.MaxParallelReads)},
+		{"MaxReadChars", int64(c.MaxReadChars)}, {"OutputAttempts", int64(c.OutputAttempts)}, {"MaxParallelReads", int64(c.MaxParallelReads)},
 		{"Context.MaxTokens", int64(c.Context.MaxTokens)}, {"Compaction.Keep", int64(c.Compaction.Keep)},
 		{"Memory.MaxEntries", c.Memory.MaxEntries}, {"Memory.MaxChars", c.Memory.MaxChars}, {"Memory.MaxEntryChars", c.Memory.MaxEntryChars},
 	} {

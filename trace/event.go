@@ -184,7 +184,8 @@ type (
 	MemoryForgot struct {
 		Key string `json:"key"`
 	}
-	// Sandboxed tells of a contained command: exec, cap_hit or gate_phase_failed.
+	// Sandboxed tells of a contained command: create, exec, cap_hit or destroy, and
+	// gate_phase_failed where a gate's command or compiler said no.
 	Sandboxed struct {
 		Action  string `json:"kind"`
 		Backend string `json:"backend"`
@@ -234,6 +235,35 @@ type (
 	Gated struct {
 		Phase   string `json:"phase"`
 		Outcome string `json:"outcome"`
+	}
+	// GateOutput tells what a gate's command printed that did not pass, with the
+	// middle left out. ExitCode is nil when it did not end by itself.
+	GateOutput struct {
+		Output   string `json:"output"`
+		ExitCode *int   `json:"exit_code"`
+	}
+	// GateWeak warns, once for each drive, of a file that the gate's command line
+	// names, that the run may write and that nothing holds as it was.
+	GateWeak struct {
+		Path string `json:"path"`
+	}
+	// Reviewed tells the verdict of a reviewer. One that could not judge has none.
+	Reviewed struct {
+		Passed  bool     `json:"passed"`
+		Reasons []string `json:"reasons"`
+	}
+	// ReviewUnverifiable warns, once for each drive, that nobody can tell whether
+	// a model would review its own work.
+	ReviewUnverifiable struct {
+		Why string `json:"why"`
+	}
+	// OutputAccepted tells that an answer has the demanded shape.
+	OutputAccepted struct{}
+	// OutputRejected tells what is wrong with an answer, and how many more may be
+	// given.
+	OutputRejected struct {
+		Violations []string `json:"violations"`
+		Left       int      `json:"left"`
 	}
 	// Replanned tells that the model was told once to change its approach.
 	Replanned struct {
@@ -298,48 +328,54 @@ type ListedTodo struct {
 }
 
 // Kind names of the facts.
-func (Started) Kind() string           { return "started" }
-func (PromptComposed) Kind() string    { return "prompt_composed" }
-func (Contained) Kind() string         { return "contained" }
-func (Token) Kind() string             { return "token" }
-func (Reasoning) Kind() string         { return "reasoning" }
-func (Retry) Kind() string             { return "retry" }
-func (FellBackTo) Kind() string        { return "fell_back_to" }
-func (Routed) Kind() string            { return "routed" }
-func (ServerToolUsed) Kind() string    { return "server_tool_used" }
-func (Compacted) Kind() string         { return "compacted" }
-func (CacheMarked) Kind() string       { return "cache_marked" }
-func (Speculated) Kind() string        { return "speculated" }
-func (ToolCalled) Kind() string        { return "tool_call" }
-func (RefusedAct) Kind() string        { return "refused" }
-func (ApprovalRequested) Kind() string { return "approval_requested" }
-func (ApprovalDecided) Kind() string   { return "approval_decided" }
-func (QuestionAsked) Kind() string     { return "question_asked" }
-func (QuestionsAsked) Kind() string    { return "questions_asked" }
-func (QuestionAnswered) Kind() string  { return "question_answered" }
-func (PlanProposed) Kind() string      { return "plan_proposed" }
-func (PlanDecided) Kind() string       { return "plan_decided" }
-func (TodoWrote) Kind() string         { return "todo_wrote" }
-func (MemoryWrote) Kind() string       { return "memory_wrote" }
-func (MemoryForgot) Kind() string      { return "memory_forgot" }
-func (Sandboxed) Kind() string         { return "sandbox" }
-func (Dialed) Kind() string            { return "dialed" }
-func (HandleStarted) Kind() string     { return "handle_started" }
-func (HandlePolled) Kind() string      { return "handle_polled" }
-func (HandleKilled) Kind() string      { return "handle_killed" }
-func (HandleExited) Kind() string      { return "handle_exited" }
-func (HandleOrphaned) Kind() string    { return "handle_orphaned" }
-func (StepCommitted) Kind() string     { return "step" }
-func (Gated) Kind() string             { return "gate" }
-func (Replanned) Kind() string         { return "replan" }
-func (StalledOut) Kind() string        { return "stalled" }
-func (RecoveryPaused) Kind() string    { return "recovery_paused" }
-func (Answered) Kind() string          { return "answered" }
-func (RunRewound) Kind() string        { return "rewound" }
-func (StepReverted) Kind() string      { return "reverted" }
-func (Aborted) Kind() string           { return "aborted" }
-func (Ended) Kind() string             { return "finished" }
-func (u UnknownFact) Kind() string     { return u.Name }
+func (Started) Kind() string            { return "started" }
+func (PromptComposed) Kind() string     { return "prompt_composed" }
+func (Contained) Kind() string          { return "contained" }
+func (Token) Kind() string              { return "token" }
+func (Reasoning) Kind() string          { return "reasoning" }
+func (Retry) Kind() string              { return "retry" }
+func (FellBackTo) Kind() string         { return "fell_back_to" }
+func (Routed) Kind() string             { return "routed" }
+func (ServerToolUsed) Kind() string     { return "server_tool_used" }
+func (Compacted) Kind() string          { return "compacted" }
+func (CacheMarked) Kind() string        { return "cache_marked" }
+func (Speculated) Kind() string         { return "speculated" }
+func (ToolCalled) Kind() string         { return "tool_call" }
+func (RefusedAct) Kind() string         { return "refused" }
+func (ApprovalRequested) Kind() string  { return "approval_requested" }
+func (ApprovalDecided) Kind() string    { return "approval_decided" }
+func (QuestionAsked) Kind() string      { return "question_asked" }
+func (QuestionsAsked) Kind() string     { return "questions_asked" }
+func (QuestionAnswered) Kind() string   { return "question_answered" }
+func (PlanProposed) Kind() string       { return "plan_proposed" }
+func (PlanDecided) Kind() string        { return "plan_decided" }
+func (TodoWrote) Kind() string          { return "todo_wrote" }
+func (MemoryWrote) Kind() string        { return "memory_wrote" }
+func (MemoryForgot) Kind() string       { return "memory_forgot" }
+func (Sandboxed) Kind() string          { return "sandbox" }
+func (Dialed) Kind() string             { return "dialed" }
+func (HandleStarted) Kind() string      { return "handle_started" }
+func (HandlePolled) Kind() string       { return "handle_polled" }
+func (HandleKilled) Kind() string       { return "handle_killed" }
+func (HandleExited) Kind() string       { return "handle_exited" }
+func (HandleOrphaned) Kind() string     { return "handle_orphaned" }
+func (StepCommitted) Kind() string      { return "step" }
+func (Gated) Kind() string              { return "gate" }
+func (GateOutput) Kind() string         { return "gate_output" }
+func (GateWeak) Kind() string           { return "gate_weak" }
+func (Reviewed) Kind() string           { return "reviewed" }
+func (ReviewUnverifiable) Kind() string { return "review_unverifiable" }
+func (OutputAccepted) Kind() string     { return "output_accepted" }
+func (OutputRejected) Kind() string     { return "output_rejected" }
+func (Replanned) Kind() string          { return "replan" }
+func (StalledOut) Kind() string         { return "stalled" }
+func (RecoveryPaused) Kind() string     { return "recovery_paused" }
+func (Answered) Kind() string           { return "answered" }
+func (RunRewound) Kind() string         { return "rewound" }
+func (StepReverted) Kind() string       { return "reverted" }
+func (Aborted) Kind() string            { return "aborted" }
+func (Ended) Kind() string              { return "finished" }
+func (u UnknownFact) Kind() string      { return u.Name }
 
 // facts lists a zero value of every known kind; event_test.go holds it complete.
 var facts = []Fact{
@@ -347,7 +383,7 @@ var facts = []Fact{
 	Compacted{}, CacheMarked{}, Speculated{}, ToolCalled{}, RefusedAct{}, ApprovalRequested{}, ApprovalDecided{},
 	QuestionAsked{}, QuestionsAsked{}, QuestionAnswered{}, PlanProposed{}, PlanDecided{}, TodoWrote{}, MemoryWrote{}, MemoryForgot{}, Sandboxed{},
 	Dialed{}, HandleStarted{}, HandlePolled{}, HandleKilled{}, HandleExited{}, HandleOrphaned{},
-	StepCommitted{}, Gated{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, RunRewound{}, StepReverted{}, Aborted{}, Ended{},
+	StepCommitted{}, Gated{}, GateOutput{}, GateWeak{}, Reviewed{}, ReviewUnverifiable{}, OutputAccepted{}, OutputRejected{}, Replanned{}, StalledOut{}, RecoveryPaused{}, Answered{}, RunRewound{}, StepReverted{}, Aborted{}, Ended{},
 }
 
 // EventKinds lists the names of all kinds of event, sorted.

@@ -213,6 +213,24 @@ func (p *printer) Observe(ev Event) Flow {
 			code = green
 		}
 		p.line(ev, "  gate %s %s", f.Phase, p.paint(code, f.Outcome))
+	case GateOutput:
+		lines := strings.Split(strings.TrimSpace(f.Output), "\n")
+		if last := lines[len(lines)-1]; last != "" {
+			p.line(ev, "    %s", p.paint(dim, shown(last)))
+		}
+	case GateWeak:
+		p.line(ev, "  %s the gate runs %s, which the run may write", p.paint(yellow, "warning:"), shown(f.Path))
+	case Reviewed:
+		for _, why := range f.Reasons {
+			p.line(ev, "    %s %s", p.paint(dim, "reviewer:"), shown(why))
+		}
+	case ReviewUnverifiable:
+		p.line(ev, "  %s a model may review its own work: %s", p.paint(yellow, "warning:"), shown(f.Why))
+	case OutputRejected:
+		p.line(ev, "    %s", p.paint(yellow, fmt.Sprintf("answer out of shape, %d left", f.Left)))
+		for _, v := range f.Violations {
+			p.line(ev, "      %s", p.paint(dim, shown(v)))
+		}
 	case Replanned:
 		p.line(ev, "  %s", p.paint(yellow, "told to change its approach"))
 	case Aborted:

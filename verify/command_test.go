@@ -3,9 +3,11 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -300,5 +302,23 @@ func TestTheDescriptionNamesWhatIsChecked(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("description %q does not have %q", got, want)
 		}
+	}
+}
+
+func TestAFloodOfOutputTakesLittleMemory(t *testing.T) {
+	const flood = 200 << 20
+	b := newBench(t)
+	b.profile.Limits.Wall = time.Minute
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	v := b.fails(Command("sh", "-c", fmt.Sprintf("echo first line; head -c %d /dev/zero | tr '\\0' x; echo; echo last line; exit 1", flood)), "exit status 1")
+	runtime.ReadMemStats(&after)
+	// All that was ever allocated counts, whether it was freed or not.
+	if n := after.TotalAlloc - before.TotalAlloc; n > flood/10 {
+		t.Errorf("%d MiB were allocated for %d MiB of output", n>>20, flood>>20)
+	}
+	if n := utf8.RuneCountInString(v.Output); n > MaxOutput || !strings.HasPrefix(v.Output, "first line") || !strings.HasSuffix(v.Output, "last line") {
+		t.Errorf("%d characters of output: %.40q … want at most %d with head and tail", n, v.Output, MaxOutput)
 	}
 }

@@ -27,6 +27,7 @@ func TestAStoredCriterionIsTheOneThatWasStored(t *testing.T) {
 		EachCompiles(Rust, "a.rs", "b.rs"),
 		Review("r", nil).AllowSelfReview(),
 		Review("r", nil).TellModel(),
+		Review("r", nil).EveryStep(),
 		b.prepare(Protect(Command("./run.sh"), "tests/*")),
 		b.prepare(Protect(Command("./run.sh"), "matches-nothing")),
 		Protect(Contains("a", "b"), "x"),

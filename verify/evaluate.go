@@ -48,6 +48,12 @@ type Env struct {
 	// Reviewer judges where a Review criterion carries no reviewer of its own,
 	// as one does that was read back from a store.
 	Reviewer Reviewer
+	// Reviewed knows the verdict of an earlier review with the same rubric that
+	// still holds, because nothing has changed since: it is used again, and the
+	// reviewer is not asked. Nil, or false: the reviewer is asked.
+	Reviewed func(rubric string) (passed, holds bool)
+	// ReportReview is told each verdict that a reviewer reached.
+	ReportReview func(rubric string, r ReviewResult)
 	// ReportUsage is told what a reviewer's completion used, also when its
 	// verdict could not be read. Nil: nobody wants to know.
 	ReportUsage func(provider.Usage)
@@ -74,6 +80,9 @@ type Verdict struct {
 	// say nothing that the criterion itself does not say, and a reviewer that is
 	// answered back to gets optimised against.
 	TellModel bool
+	// Reused says that the verdict is an earlier one of a reviewer who was not
+	// asked again; see Env.Reviewed. It has no reasons.
+	Reused bool
 	// Tokens is what a reviewer used, zero for other criteria.
 	Tokens int64
 	// Step names the part of a compile probe that failed: "subject-compile" or

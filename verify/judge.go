@@ -91,18 +91,18 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 }
 
 // readVerdict finds the verdict in a reviewer's reply, or says why there is none.
-// A reply that states both verdicts is none: one of them may be a quotation from
-// the work under review.
+// The first that is stated counts. Only a pass that is taken back further on is
+// none: it may be a quotation from the work under review.
 func readVerdict(shape *Schema, reply string) (passed bool, reasons []string, why string) {
 	c := candidates{text: strings.ToValidUTF8(reply, "\uFFFD")}
-	any, both := false, false
+	any, back := false, false
 	for v := range c.all {
 		if shape.judge(v) != nil {
 			continue
 		}
 		said := v.value.member("passed").truth
 		if any {
-			both = both || said != passed
+			back = back || passed && !said
 			continue
 		}
 		any, passed = true, said
@@ -115,8 +115,8 @@ func readVerdict(shape *Schema, reply string) (passed bool, reasons []string, wh
 	switch {
 	case !any:
 		return false, nil, "the reviewer's answer holds no verdict"
-	case both:
-		return false, nil, "the reviewer's answer holds two opposite verdicts"
+	case back:
+		return false, nil, "the reviewer's answer states a pass and takes it back"
 	}
 	return passed, reasons, ""
 }

@@ -43,6 +43,7 @@ type record struct {
 	Rubric    string `json:"rubric,omitempty"`
 	SelfOK    bool   `json:"allow_self_review,omitempty"`
 	TellModel bool   `json:"tell_model,omitempty"`
+	EveryStep bool   `json:"every_step,omitempty"`
 
 	Name string `json:"name,omitempty"`
 
@@ -69,7 +70,7 @@ func (c CompileCriterion) record() record {
 }
 
 func (c ReviewCriterion) record() record {
-	return record{Kind: kindReview, Rubric: c.rubric, SelfOK: c.self, TellModel: c.tell}
+	return record{Kind: kindReview, Rubric: c.rubric, SelfOK: c.self, TellModel: c.tell, EveryStep: c.every}
 }
 
 func (c FuncCriterion) record() record { return record{Kind: kindFunc, Name: c.name} }
@@ -138,7 +139,7 @@ func (r record) criterion() (Criterion, error) {
 		}
 		return c, nil
 	case kindReview:
-		return ReviewCriterion{rubric: r.Rubric, self: r.SelfOK, tell: r.TellModel}, nil
+		return ReviewCriterion{rubric: r.Rubric, self: r.SelfOK, tell: r.TellModel, every: r.EveryStep}, nil
 	case kindFunc:
 		return FuncCriterion{name: r.Name}, nil
 	case kindProtect:

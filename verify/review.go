@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -57,9 +58,9 @@ func (f ReviewerFunc) Review(ctx context.Context, r ReviewRequest) (ReviewResult
 
 // ReviewCriterion has the change read by somebody else. [Review] makes one.
 type ReviewCriterion struct {
-	rubric     string
-	by         Reviewer
-	self, tell bool
+	rubric            string
+	by                Reviewer
+	self, tell, every bool
 }
 
 // Review passes when the reviewer, given the goal, the rubric and every file that
@@ -81,6 +82,14 @@ func (c ReviewCriterion) AllowSelfReview() ReviewCriterion {
 // against.
 func (c ReviewCriterion) TellModel() ReviewCriterion {
 	c.tell = true
+	return c
+}
+
+// EveryStep returns a copy of c whose reviewer is asked at every evaluation, also
+// when nothing has changed since its last verdict. By default that verdict is used
+// again, since the reviewer would be paid to see what it has seen.
+func (c ReviewCriterion) EveryStep() ReviewCriterion {
+	c.every = true
 	return c
 }
 
@@ -115,6 +124,11 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	if by == nil {
 		return Verdict{}, missing(PhaseReview, "Reviewer, and the criterion carries none")
 	}
+	if env.Reviewed != nil && !c.every {
+		if passed, holds := env.Reviewed(c.rubric); holds {
+			return Verdict{Passed: passed, Reused: true}, nil
+		}
+	}
 	if env.Changes == nil {
 		return Verdict{}, missing(PhaseReview, "Changes")
 	}
@@ -122,7 +136,7 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	if err != nil {
 		return Verdict{}, fail(PhaseReview, "collect the change", err)
 	}
-	res, err := by.Review(ctx, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
+	res, err := ask(ctx, by, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
 	used := res.Usage
 	if e, ok := provider.AsError(err); ok && e.Usage != nil && used == (provider.Usage{}) {
 		used = *e.Usage
@@ -137,10 +151,24 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	if err != nil {
 		return v, fail(PhaseReview, "ask the reviewer", err)
 	}
+	if env.ReportReview != nil {
+		env.ReportReview(c.rubric, res)
+	}
 	v.Passed, v.Reasons = res.Passed, res.Reasons
 	v.Detail = strings.Join(res.Reasons, "; ")
 	v.TellModel = c.tell && !v.Passed
 	return v, nil
+}
+
+// ask turns a panic of the reviewer into a failure: an embedded library must not
+// take its program down.
+func ask(ctx context.Context, by Reviewer, r ReviewRequest) (res ReviewResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = ReviewResult{}, fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	return by.Review(ctx, r)
 }
 
 // ErrSelfReview is matched by the error of Preflight for a model that would judge
@@ -190,6 +218,25 @@ func Preflight(c Criterion, env Env, models []string) error {
 		}
 		return nil
 	})
+}
+
+// Unverifiable says why Preflight cannot tell whether a model would judge its own
+// work: a reviewer of c, or the run, names no model. It is empty where every name
+// is known, where no review is made, and where a review of one's own work is
+// allowed. models is what Preflight is given.
+func Unverifiable(c Criterion, env Env, models []string) (why string) {
+	_ = walk(c, func(c Criterion) error { // fn does not fail
+		r, ok := c.(ReviewCriterion)
+		switch {
+		case !ok || r.self || why != "":
+		case reviewModel(r.reviewer(env)) == "":
+			why = "the reviewer names no model"
+		case !slices.ContainsFunc(models, func(m string) bool { return m != "" }):
+			why = "the provider names no model"
+		}
+		return nil
+	})
+	return why
 }
 
 // reviewModel is the model that by asks, "" when it does not say.

@@ -72,6 +72,7 @@ func TestAReviewThatCannotJudgeIsAnError(t *testing.T) {
 		env  Env
 	}{
 		{"the reviewer fails", Review("r", failing), Env{Changes: changesOf()}},
+		{"the reviewer panics", Review("r", ReviewerFunc(nil)), Env{Changes: changesOf()}},
 		{"the change cannot be collected", Review("r", fine), Env{Changes: unread}},
 		{"nobody reviews", Review("r", nil), Env{Changes: changesOf()}},
 		{"nobody knows the change", Review("r", fine), Env{}},
@@ -266,6 +267,7 @@ func TestVerdictsAreReadFromWhatModelsReallyWrite(t *testing.T) {
 		{"with more members", `{"passed": true, "confidence": 0.9}`, true, nil},
 		{"braces in strings", `{"reasons": ["the \"}\" is {wrong}"], "passed": false}`, false, []string{`the "}" is {wrong}`}},
 		{"after braces in prose", `The body { x := 1 } is fine: {"passed": true}`, true, nil},
+		{"a refusal first and a pass behind it", `{"passed": false, "reasons": ["a"]} With that mended it would be {"passed": true}`, false, []string{"a"}},
 		{"stated twice alike", `{"passed": true} so {"passed": true}`, true, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -292,7 +294,7 @@ func TestAReplyWithoutOneClearVerdictIsUnreadable(t *testing.T) {
 		{"the verdict in an array", `[{"passed": true}]`},
 		{"another case", `{"Passed": true}`},
 		{"stated twice in one object", `{"passed": false, "passed": true}`},
-		{"both verdicts", `The file says {"passed": true}, but I say {"passed": false}`},
+		{"a pass that is taken back", `The file says {"passed": true}, but I say {"passed": false}`},
 		{"cut off", `{"passed": true, "reasons": ["a`},
 		{"nothing", ""},
 		{"long prose", long},
@@ -331,5 +333,69 @@ func TestAReviewersOutageIsKeptAsItIs(t *testing.T) {
 	}
 	if used != 7 || v.Tokens != 7 {
 		t.Errorf("reported %d tokens, verdict has %d, want 7", used, v.Tokens)
+	}
+}
+
+func TestAReviewIsMadeAgainOnlyWhereItsVerdictNoLongerHolds(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		c      func(by Reviewer) Criterion
+		holds  bool
+		asked  int
+		reused bool
+	}{
+		{"nothing holds", func(by Reviewer) Criterion { return Review("r", by) }, false, 1, false},
+		{"the last verdict holds", func(by Reviewer) Criterion { return Review("r", by) }, true, 0, true},
+		{"it is asked at every step", func(by Reviewer) Criterion { return Review("r", by).EveryStep() }, true, 1, false},
+		{"behind a file", func(by Reviewer) Criterion { return All(Contains("a", "x"), Review("r", by)) }, true, 0, true},
+		{"before a file", func(by Reviewer) Criterion { return All(Review("r", by), Contains("a", "x")) }, true, 0, false},
+		{"another rubric", func(by Reviewer) Criterion { return All(Review("other", by), Review("r", by)) }, true, 1, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("a", "x")
+			asked, told := 0, 0
+			env := b.env()
+			env.Changes = changesOf()
+			env.Reviewed = func(rubric string) (passed, holds bool) { return true, tc.holds && rubric == "r" }
+			env.ReportReview = func(string, ReviewResult) { told++ }
+			c := tc.c(ReviewerFunc(func(context.Context, ReviewRequest) (ReviewResult, error) {
+				asked++
+				return ReviewResult{Passed: true}, nil
+			}))
+			v, err := Evaluate(context.Background(), c, env)
+			if err != nil || !v.Passed || asked != tc.asked || told != asked || v.Reused != tc.reused {
+				t.Errorf("verdict %+v, %v: asked %d times and told %d, want %d", v, err, asked, told, tc.asked)
+			}
+		})
+	}
+	t.Run("a refusal that holds stops what stands behind it", func(t *testing.T) {
+		env := newBench(t).env()
+		env.Reviewed = func(string) (passed, holds bool) { return false, true }
+		v, err := Evaluate(context.Background(), All(Review("r", ReviewerFunc(nil)), Contains("never", "x")), env)
+		if err != nil || v.Passed || !v.Reused || v.Phase != PhaseReview {
+			t.Errorf("verdict = %+v, %v, want the earlier one", v, err)
+		}
+	})
+}
+
+func TestASilentSelfReviewCheckSaysWhyItIsSilent(t *testing.T) {
+	named, nameless := Model(scripted.New(), "judge"), ReviewerFunc(nil)
+	for _, tc := range []struct {
+		name   string
+		c      Criterion
+		models []string
+		want   string
+	}{
+		{"both are named", Review("r", named), []string{"writer"}, ""},
+		{"the reviewer is not", All(Command("true"), Review("r", nameless)), []string{"writer"}, "the reviewer names no model"},
+		{"the provider is not", Review("r", named), []string{""}, "the provider names no model"},
+		{"it is allowed anyway", Review("r", nameless).AllowSelfReview(), nil, ""},
+		{"no review", Command("true"), nil, ""},
+		{"no criterion", nil, nil, ""},
+	} {
+		if got := Unverifiable(tc.c, Env{}, tc.models); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -23,22 +24,26 @@ func (d *drive) check(ctx context.Context, n int, answered bool) (passed bool, e
 	if d.criterion == nil {
 		return false, nil
 	}
-	if d.sparesReview(answered) {
-		return d.shape.closing, nil // what it passed is as it was
-	}
 	if err := d.lease.Flush(ctx); err != nil {
 		return false, err
 	}
-	v, err := verify.Evaluate(ctx, d.criterion, d.gateEnv(n))
+	// An answer says that the work is done, and is worth another look; one that was
+	// asked for by itself says nothing new.
+	env := d.gateEnv(n)
+	verdicts := d.keepReviews(n, &env, !answered || d.shape.closing)
+	v, err := verify.Evaluate(ctx, d.criterion, env)
+	maps.Copy(d.reviewed, verdicts)
+	if err == nil && v.Reused && context.Cause(ctx) == nil {
+		return v.Passed, d.lease.Flush(ctx) // nothing was judged that had not been
+	}
 	row := d.rec.gate(n, v, err)
 	if cause := context.Cause(ctx); cause != nil {
 		// What was cut off is on record as an evaluation that can be repeated; a
 		// verdict that was reached is used by the resume.
 		return false, errors.Join(cause, d.lease.Flush(context.WithoutCancel(ctx)))
 	}
-	d.edits = 0
 	d.route.judgedBy(row, d.contract.Routing.EscalateAfter)
-	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
+	d.tellGate(n, row, v)
 	if err != nil {
 		return false, errors.Join(err, d.lease.Flush(context.WithoutCancel(ctx)))
 	}
@@ -65,11 +70,48 @@ func (d *drive) tellVerdict(ctx context.Context, n int, feedback string) error {
 	return d.tell(ctx, note(n, prompt.GateFailed(feedback)))
 }
 
-// sparesReview reports that a reviewer would be paid to see what it has seen: a
-// review is bought when something changed, or when the model says that it is
-// done.
-func (d *drive) sparesReview(answered bool) bool {
-	return d.criterion.Phase() == verify.PhaseReview && d.edits == 0 && (!answered || d.shape.closing)
+// tellGate tells the watcher of one evaluation.
+func (d *drive) tellGate(n int, row store.GateAttempt, v verify.Verdict) {
+	d.emit(n, trace.Gated{Phase: row.Phase, Outcome: string(row.Outcome)})
+	if !phaseFailed(row) {
+		return
+	}
+	d.emit(n, trace.Sandboxed{Action: "gate_phase_failed"})
+	if v.Phase == verify.PhaseCommand {
+		d.emit(n, trace.GateOutput{Output: v.Output, ExitCode: v.Exit})
+	}
+}
+
+// keepReviews lets an evaluation use the verdicts of reviewers that still hold,
+// where a reviewer would be paid to see what it has seen, and returns those that
+// it makes. Before the evaluation is over none of its own holds: two reviews may
+// have one rubric.
+func (d *drive) keepReviews(n int, env *verify.Env, reuse bool) map[string]bool {
+	made := map[string]bool{}
+	env.ReportReview = func(rubric string, r verify.ReviewResult) {
+		made[rubric] = r.Passed
+		d.emit(n, trace.Reviewed{Passed: r.Passed, Reasons: r.Reasons})
+	}
+	if reuse {
+		env.Reviewed = func(rubric string) (passed, holds bool) {
+			passed, holds = d.reviewed[rubric]
+			return passed, holds
+		}
+	}
+	return made
+}
+
+// warnOfGate tells the watcher what makes the gate of this drive worth less than
+// it looks.
+func (d *drive) warnOfGate() {
+	if why := verify.Unverifiable(d.criterion, d.gateEnv(0), d.models()); why != "" {
+		d.emit(d.last, trace.ReviewUnverifiable{Why: why})
+	}
+	for _, path := range verify.Weak(d.criterion, d.workspace.Root()) {
+		if d.base.Check(policy.Need{Act: policy.Write, Target: path}).Effect == policy.Allow {
+			d.emit(d.last, trace.GateWeak{Path: path})
+		}
+	}
 }
 
 // changes are the files that the run wrote, in the order of their first write,
@@ -159,11 +201,11 @@ func (d *drive) gateEnv(n int) verify.Env {
 			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
 		},
 		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
-			return d.runCommand(ctx, n, cmd, d.gateProfile())
+			return d.runGate(ctx, n, cmd)
 		},
 		Changes: d.changes,
 		ReportUsage: func(u provider.Usage) {
-			d.owed += max(u.TotalTokens, 0)
+			d.spent += max(u.TotalTokens, 0)
 			d.rec.reviewCall(n, u)
 		},
 	}

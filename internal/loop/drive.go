@@ -105,9 +105,11 @@ type drive struct {
 	media         []provider.Media
 	told          string // the last verdict of the gate that the model was told
 	gateFailed    bool
-	edits         int // changes of the workspace since the gate last judged
+	reviewed      map[string]bool // verdicts of reviewers on the workspace as it is, by their rubric
+	commanded     atomic.Bool     // a command of the step in progress may have changed the workspace
 	shape         answerShape
-	owed          int64 // tokens of reviewers, drawn with the next step
+	durable       []trace.Fact // told when what they tell of is durable
+	owed          int64        // tokens of approvers, and of a fold whose step died, drawn with the next step
 	reply         string
 	route         route
 	granted       map[string]bool         // hosts of the provider that a person agreed to
@@ -220,7 +222,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 	d := &drive{
 		host: h, log: h.Log, store: h.Store, contract: c, base: h.Policy, policy: h.Policy, workspace: ws.WithJournal(nil),
 		watch: trace.NewWatch(h.Observer, h.Log), turns: map[int]trace.AssistantTurn{}, stall: newStall(c.Stall),
-		ledger: prompt.NewLog(nil, nil), granted: map[string]bool{}, foldNow: h.FoldNow,
+		ledger: prompt.NewLog(nil, nil), granted: map[string]bool{}, reviewed: map[string]bool{}, foldNow: h.FoldNow,
 	}
 	if err := d.prepareCommands(ctx); err != nil {
 		d.close()
@@ -356,11 +358,8 @@ func (d *drive) setPolicy() {
 func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 	ctx, release := d.lease.Context(ctx)
 	defer release()
-	if deadline, ok := d.contract.Budget.Deadline(d.startedAt); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
-		defer cancel()
-	}
+	ctx, cancel := d.withDeadline(ctx)
+	defer cancel()
 	ctx, heedless := d.heed(ctx)
 	defer heedless()
 	d.emit(d.last, trace.Started{Goal: d.contract.Goal, Provider: d.host.Provider.Name()})
@@ -373,6 +372,15 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 		err = endedBy(ctx, err)
 	}
 	return d.conclude(ctx, out, err)
+}
+
+// withDeadline bounds ctx by the end of the run's time.
+func (d *drive) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := d.contract.Budget.Deadline(d.startedAt)
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
 }
 
 // prologue is what comes before the first completion of a drive. An outcome
@@ -392,6 +400,7 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 		out, failed := d.finish(ctx, trace.Outcome{Kind: trace.ConfigError, Steps: d.last})
 		return out, errors.Join(err, failed)
 	}
+	d.warnOfGate()
 	return d.catchUp(ctx)
 }
 
@@ -494,6 +503,9 @@ func (d *drive) answer(ctx context.Context, st *step) (*trace.Outcome, error) {
 		return d.finish(ctx, trace.Outcome{Kind: trace.CostBudgetExceeded})
 	}
 	d.reply = st.response.Text
+	if d.contract.Output != nil {
+		d.acceptAnswer(st.n)
+	}
 	return d.finishWith(ctx, store.Finish{
 		Outcome: trace.Outcome{Kind: trace.Finished}, Reply: d.reply, Output: d.output(trace.Finished), Reported: st.reported,
 		Observations: []trace.Observation{prompt.Reply(st.response.Text, d.entryCap)},
@@ -520,6 +532,7 @@ func (d *drive) settle(st *step) {
 	}
 	st.tokens, d.owed = st.tokens+d.owed, 0 // of whoever was asked for permission
 	d.tellGuarded(st)
+	st.moved = d.moved(st)
 	d.judgeAnswer(st)
 	if !d.lastWord(st) { // what ends the run well is no step in a circle
 		st.progress = d.stall.step(st.signature(), st.changed())
@@ -567,8 +580,8 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	if st.plan != nil {
 		d.endPlanning()
 	}
-	if c.Changed {
-		d.edits++
+	if st.moved {
+		clear(d.reviewed)
 	}
 	d.reply = st.said()
 	if st.progress == replan && st.pause == nil {
@@ -576,6 +589,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 		d.emit(st.n, trace.Replanned{Window: window})
 	}
 	d.emit(st.n, trace.StepCommitted{Decision: c.Decision, ToolCall: c.ToolCall, Tokens: c.Tokens, Changed: c.Changed})
+	d.tellDurable(st.n)
 	if out != nil {
 		if out.Kind == trace.Stalled {
 			d.emit(st.n, trace.StalledOut{})
@@ -603,6 +617,7 @@ func (d *drive) finishWith(ctx context.Context, f store.Finish) (*trace.Outcome,
 	if err != nil && !headConflict(err) {
 		return nil, err
 	}
+	d.tellDurable(f.Outcome.Steps)
 	d.ended(f.Outcome)
 	return &f.Outcome, err
 }

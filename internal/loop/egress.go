@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -68,13 +69,22 @@ func (d *drive) openEgress(ctx context.Context) error {
 	return errors.Join(p.Close(), d.withoutProxy(fmt.Errorf("%s reaches no proxy", applied.Rung)))
 }
 
-// gateProfile is the boundary of a gate's commands: that of the run's, and the
-// open network where the caller's own words give the gate one.
+// gateProfile is the boundary of a gate's commands: that of the run's, with the
+// ceilings of a gate, and the open network where the caller's own words give the
+// gate one. What the caller states for the gate alone takes the place of what is
+// stated for the run.
 func (d *drive) gateProfile() sandbox.Profile {
-	p := d.commandProfile()
-	if d.contract.Sandbox.Egress.Open {
+	p := d.profile
+	if own := d.contract.GateSandbox; own != nil {
+		run := p
+		p = *own
+		p.Workspace, p.Temp, p.Writable, p.Vars, p.Protect = run.Workspace, run.Temp, run.Writable, run.Vars, run.Protect
+		p.Reads.Deny = slices.Concat(run.Reads.Deny, own.Reads.Deny)
+		p.Egress = sandbox.Egress{Open: own.Egress.Open}
+	} else if d.contract.Sandbox.Egress.Open {
 		p.Egress = sandbox.Egress{Open: true}
 	}
+	p.Limits = d.contract.GateLimits()
 	return p
 }
 

@@ -63,7 +63,8 @@ func (j handleJournal) Over(ctx context.Context, step, handle int, s builtin.Han
 // startCommand starts one stage of a command line. The line as a whole has a
 // clock of its own, so the stage has none but what the caller asked for; one that
 // is left running has none at all.
-func (d *drive) startCommand(ctx context.Context, _ tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error) {
+func (d *drive) startCommand(ctx context.Context, c tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error) {
+	d.command(c)
 	p := d.profile
 	if detached {
 		p.Limits.Wall = 0

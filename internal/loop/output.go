@@ -16,6 +16,7 @@ type answerShape struct {
 	value    json.RawMessage // the last conforming answer that still stands
 	rejected int             // answers that did not conform, over all drives
 	closing  bool            // the work passed, and only the answer is missing
+	dropped  bool            // the vendor refused the schema, and is asked without it
 }
 
 // judgeAnswer checks an answer against the shape that the contract demands. One
@@ -26,7 +27,7 @@ func (d *drive) judgeAnswer(st *step) {
 		return
 	}
 	if !st.answered {
-		if st.changed() {
+		if st.moved {
 			d.shape.value = nil
 		}
 		return
@@ -34,7 +35,7 @@ func (d *drive) judgeAnswer(st *step) {
 	value, bad := d.contract.Output.Check(st.said())
 	if bad == nil {
 		d.shape.value = value
-		d.rec.output(st.n, nil)
+		d.acceptAnswer(st.n)
 		return
 	}
 	d.shape.value = nil
@@ -45,18 +46,30 @@ func (d *drive) judgeAnswer(st *step) {
 	}
 	d.rec.output(st.n, failures)
 	st.misshapen = true
-	left := d.answersLeft()
+	d.rec.context(st.n, "replan", bounded(strings.Join(failures, "; ")))
+	left := max(d.answersLeft(), 0)
+	d.durable = append(d.durable, trace.OutputRejected{Violations: failures, Left: left})
 	if left > 0 {
 		st.notes = append(st.notes, note(st.n, prompt.OutputRejected(failures, left)))
-		d.rec.context(st.n, "replan", strings.Join(failures, "; "))
 	}
 }
 
-// answersLeft is how many answers may still be given: as many misses end the run
-// as a completion may be retried, and one at the least.
-func (d *drive) answersLeft() int {
-	return max(d.contract.Budget.RetryCap(), 1) - d.shape.rejected
+// acceptAnswer records that the answer of step n has the demanded shape.
+func (d *drive) acceptAnswer(n int) {
+	d.rec.output(n, nil)
+	d.durable = append(d.durable, trace.OutputAccepted{})
 }
+
+// tellDurable tells the watcher what a transaction has made true.
+func (d *drive) tellDurable(n int) {
+	for _, f := range d.durable {
+		d.emit(n, f)
+	}
+	d.durable = nil
+}
+
+// answersLeft is how many answers may still be given.
+func (d *drive) answersLeft() int { return d.contract.OutputCap() - d.shape.rejected }
 
 // output is what is stored of the demanded shape with an ending.
 func (d *drive) output(out trace.OutcomeKind) *store.Output {

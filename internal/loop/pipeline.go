@@ -282,6 +282,7 @@ func (d *drive) invoke(ctx context.Context, c *call, tc tool.Call) returned {
 // means that the drive cannot go on: its context ended, or the journal could not
 // be written.
 func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+	c.ran = true
 	var e returned
 	if c.early != nil {
 		e = c.early.wait()

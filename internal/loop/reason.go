@@ -217,7 +217,8 @@ func (d *drive) take(st *step, resp *provider.Response) {
 		}
 		d.emit(st.n, trace.Reasoning{Text: resp.Reasoning, Tokens: tokens})
 	}
-	if resp.SchemaDropped {
+	if resp.SchemaDropped && !d.shape.dropped {
+		d.shape.dropped = true
 		d.rec.context(st.n, "fell_back", "the vendor refused the schema of the answer and was asked without it")
 	}
 	if resp.ServedBy != "" {

@@ -105,17 +105,42 @@ func (r *recorder) command(step int, res *sandbox.Result) {
 	r.lease.Record(store.SandboxEvent{Step: step, Kind: kind, Backend: string(res.Applied.Rung), Detail: detail})
 }
 
+// gateCommand records the life of a contained command of the gate, in order.
+func (r *recorder) gateCommand(step int, cmd sandbox.Cmd, res *sandbox.Result) []store.SandboxEvent {
+	line := bounded(strings.Join(cmd.Argv, " "))
+	life := []store.SandboxEvent{{Kind: "create", Detail: string(res.Applied.Mode)}, {Kind: "exec", Detail: line}}
+	if res.Cap != "" {
+		life = append(life, store.SandboxEvent{Kind: "cap_hit", Detail: string(res.Cap)})
+	}
+	life = append(life, store.SandboxEvent{Kind: "destroy"})
+	for i := range life {
+		life[i].Step, life[i].Backend = step, string(res.Applied.Rung)
+		r.lease.Record(life[i])
+	}
+	return life
+}
+
+// phaseFailed reports whether an evaluation failed at something that ran.
+func phaseFailed(g store.GateAttempt) bool {
+	phase := verify.Phase(g.Phase)
+	return g.Outcome == store.GateFailed && (phase == verify.PhaseCommand || phase == verify.PhaseCompiles)
+}
+
+// bounded is a text as it stands in a row about a gate: with its head and its
+// tail, and the words about what is missing, in verify.MaxOutput characters.
+func bounded(s string) string { return sandbox.Bound(clean(s), verify.MaxOutput-100) }
+
 // gate records one evaluation of the criterion.
 func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt {
 	row := store.GateAttempt{Step: step, Phase: string(v.Phase), Outcome: store.GateFailed, Detail: v.Detail}
 	switch {
 	case err != nil:
-		row.Outcome, row.Detail = store.GateErrored, err.Error()
+		row.Outcome, row.Detail = store.GateErrored, bounded(err.Error())
 	case v.Passed:
 		row.Outcome = store.GatePassed
 	}
 	r.lease.Record(row)
-	if phase := v.Step; row.Outcome == store.GateFailed && (v.Phase == verify.PhaseCommand || v.Phase == verify.PhaseCompiles) {
+	if phase := v.Step; phaseFailed(row) {
 		if phase == "" {
 			phase = string(v.Phase)
 		}
@@ -131,7 +156,7 @@ func (r *recorder) gate(step int, v verify.Verdict, err error) store.GateAttempt
 func (r *recorder) output(step int, failures []string) {
 	row := store.GateAttempt{Step: step, Phase: string(verify.PhaseOutput), Outcome: store.GatePassed}
 	if len(failures) > 0 {
-		row.Outcome, row.Detail = store.GateFailed, strings.Join(failures, "; ")
+		row.Outcome, row.Detail = store.GateFailed, bounded(strings.Join(failures, "; "))
 	}
 	r.lease.Record(row)
 }

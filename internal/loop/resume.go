@@ -537,8 +537,9 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 		return d.passed(ctx)
 	case d.verdict == store.GateFailed:
 		return nil, d.tellVerdict(ctx, d.last, d.untold)
+	case d.contract.Budget.TokensExceeded(d.spent):
+		return nil, nil // and the run ends before its next completion
 	}
-	d.edits++ // what the dead drive changed is not known to have been judged
 	passed, err := d.check(ctx, d.last, true)
 	if err != nil || !passed {
 		return nil, err

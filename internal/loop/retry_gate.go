@@ -33,6 +33,8 @@ func RetryGate(ctx context.Context, h Host, id trace.RunID, r Resumption) (res *
 	defer d.close()
 	ctx, release := d.lease.Context(ctx)
 	defer release()
+	ctx, cancel := d.withDeadline(ctx)
+	defer cancel()
 	passed, err := d.check(ctx, d.last, true)
 	if err == nil && passed {
 		out, err := d.passed(ctx)

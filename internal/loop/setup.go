@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
@@ -10,6 +11,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/sandbox/scrub"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
@@ -51,22 +53,60 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
 	d.guarded.begin()
 	defer d.noticeGuarded(n)
-	return d.spawn(ctx, n, cmd, p)
+	return d.spawn(ctx, n, cmd, p, d.commandRan)
 }
 
-// spawn is the one way in which a drive starts a process and waits for it.
-func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+// runGate runs a command of the gate, likewise.
+func (d *drive) runGate(ctx context.Context, n int, cmd sandbox.Cmd) (*sandbox.Result, error) {
+	d.guarded.begin()
+	defer d.noticeGuarded(n)
+	p := d.gateProfile()
+	if !p.Mode.Contained() {
+		cmd.Env = append(slices.Clip(cmd.Env), emptied(slices.Concat(os.Environ(), p.Vars, cmd.Env), p.Env)...)
+	}
+	return d.spawn(ctx, n, cmd, p, d.gateRan)
+}
+
+// emptied are the variables of env that hold credentials, each without its value:
+// a gate gets none, also where its commands have no boundary that takes them away.
+func emptied(env []string, rules scrub.Rules) (vars []string) {
+	_, report := scrub.Apply(env, rules)
+	for _, name := range report.Removed {
+		vars = append(vars, name+"=")
+	}
+	return vars
+}
+
+// spawn is the one way in which a drive starts a process and waits for it. What
+// became of it is recorded by ran.
+func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile, ran func(int, sandbox.Cmd, *sandbox.Result)) (*sandbox.Result, error) {
 	res, err := sandbox.Run(ctx, cmd, p)
 	if res == nil {
 		return nil, err
 	}
+	ran(n, cmd, res)
+	return res, err
+}
+
+// commandRan records a command that the model asked for.
+func (d *drive) commandRan(n int, _ sandbox.Cmd, res *sandbox.Result) {
 	d.rec.command(n, res)
 	action := "exec"
 	if res.Cap != "" {
 		action = "cap_hit"
 	}
 	d.emit(n, trace.Sandboxed{Action: action, Backend: string(res.Applied.Rung)})
-	return res, err
+}
+
+// gateRan records the life of a gate's command, from the boundary that was made
+// for it to the end of that. There is none where commands are not contained.
+func (d *drive) gateRan(n int, cmd sandbox.Cmd, res *sandbox.Result) {
+	if !res.Applied.Mode.Contained() {
+		return
+	}
+	for _, e := range d.rec.gateCommand(n, cmd, res) {
+		d.emit(n, trace.Sandboxed{Action: e.Kind, Backend: e.Backend})
+	}
 }
 
 // commandProfile is the boundary of a command that the model asked for.
@@ -89,12 +129,13 @@ func (d *drive) resolve(program string) (string, error) {
 func (d *drive) builtinTools() []tool.Tool {
 	return builtin.Tools(builtin.Env{
 		Run: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error) {
+			d.command(c)
 			return d.runCommand(ctx, c.Step, cmd, d.commandProfile())
 		},
 		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
 			p := d.commandProfile()
 			narrow(&p)
-			return d.spawn(ctx, c.Step, cmd, p)
+			return d.spawn(ctx, c.Step, cmd, p, d.commandRan)
 		},
 		Start:        d.startCommand,
 		Ended:        d.commandEnded,
@@ -109,6 +150,14 @@ func (d *drive) builtinTools() []tool.Tool {
 		Writable:     append(slices.Clip(d.profile.Writable), d.profile.Temp),
 		Has:          func(name string) bool { return d.catalogue.byName[name] != nil },
 	})
+}
+
+// command notes that a call starts a command, which may change anything that it
+// may write.
+func (d *drive) command(c tool.Call) {
+	if entry, ok := d.catalogue.byName[c.Name]; !ok || !entry.spec.IsReadOnly() {
+		d.commanded.Store(true)
+	}
 }
 
 // composeSystem writes the system block, once: its bytes must stay the same for

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/approve"
@@ -30,6 +31,7 @@ type step struct {
 	response  *provider.Response
 	answered  bool // the model answered: no call, and an ending that is one
 	misshapen bool // it answered, and not in the demanded shape
+	moved     bool // the workspace may be another than before the step
 	calls     []*call
 	notes     []trace.Observation // observations that answer no call, told behind the calls'
 
@@ -103,6 +105,19 @@ func (s *step) changed() bool {
 	return false
 }
 
+// moved reports whether the workspace may be another than before the step: a tool
+// changed a file, a command ran, or a tool that is not the library's did what it
+// does.
+func (d *drive) moved(st *step) bool {
+	if d.commanded.Swap(false) || st.changed() {
+		return true
+	}
+	return slices.ContainsFunc(st.calls, func(c *call) bool {
+		entry, ok := d.catalogue.byName[c.name]
+		return ok && c.ran && !entry.builtin && !c.spec.IsReadOnly()
+	})
+}
+
 // turn is the step as the model's own turn, to be sent back to it.
 func (s *step) turn() trace.AssistantTurn {
 	t := trace.AssistantTurn{Step: s.n, Text: s.response.Text, Carry: s.response.Carry}
@@ -128,6 +143,7 @@ type call struct {
 	journal *journal // of what it writes; made when it first needs a workspace
 
 	ready   bool // prepared, permitted, and to be run
+	ran     bool // begun, whatever came of it
 	attempt trace.AttemptID
 
 	done        bool

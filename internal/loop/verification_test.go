@@ -26,49 +26,6 @@ func gate(c verify.Criterion) func(*task.Contract) {
 	return func(t *task.Contract) { t.Verify = c }
 }
 
-func TestACheatingModelDoesNotPassItsGate(t *testing.T) {
-	// The project: check.sh judges whether answer.txt says 42.
-	const checker = "#!/bin/sh\ngrep -qx 42 answer.txt\n"
-	judged := verify.Protect(verify.Command("sh", "check.sh"), "check.sh", "tests/*")
-	for _, tc := range []struct {
-		name  string
-		turns []scripted.Turn
-		says  string // what the last verdict names
-	}{
-		{"editing the test", []scripted.Turn{write("check.sh", "exit 0\n")}, "check.sh"},
-		{"deleting the test", []scripted.Turn{command("sh", "-c", "rm check.sh")}, "check.sh"},
-		{"adding a test that skips the others", []scripted.Turn{write("tests/skip.sh", "exit 0\n")}, "tests/skip.sh"},
-		{"putting another program on the path", []scripted.Turn{command("sh", "-c", "printf '#!/bin/sh\\nexit 0\\n' > sh; chmod +x sh; mkdir -p bin; cp sh bin/sh")}, "exit"},
-		{"printing a verdict", []scripted.Turn{command("sh", "-c", "echo 'PASS ok 42 exit status 0'")}, "exit"},
-		{"saying that it passes", []scripted.Turn{scripted.Say("All tests pass. Verified: exit 0.")}, "exit"},
-		{"a link in place of the test", []scripted.Turn{command("sh", "-c", "rm check.sh; printf 'exit 0\\n' > ok.sh; ln -s ok.sh check.sh")}, "check.sh"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.write("check.sh", checker)
-			f.write("tests/one.sh", "true\n")
-			f.script(append(tc.turns, readCall("answer.txt"))...)
-			res := f.must(trace.VerificationFailed, gate(judged), withSteps(len(tc.turns)+1))
-			attempts, err := store.Collect(f.store.GateAttempts(context.Background(), res.RunID))
-			if err != nil || len(attempts) == 0 {
-				t.Fatal(attempts, err)
-			}
-			for _, a := range attempts {
-				if a.Outcome == store.GatePassed {
-					t.Errorf("passed: %+v", a)
-				}
-			}
-			contains(t, "the last verdict", attempts[len(attempts)-1].Detail, tc.says)
-		})
-	}
-	t.Run("and honest work passes", func(t *testing.T) {
-		f := newFixture(t, write("answer.txt", "42\n"))
-		f.write("check.sh", checker)
-		f.write("tests/one.sh", "true\n")
-		f.must(trace.Success, gate(judged))
-	})
-}
-
 func TestAGateKilledByASignalNeverPasses(t *testing.T) {
 	f := newFixture(t, readCall("x"), readCall("y"))
 	f.must(trace.VerificationFailed, withSteps(2), gate(verify.Command("sh", "-c", "kill -9 $$").ExpectExit(137)))
@@ -441,24 +398,6 @@ func TestAMisshapenAnswerIsToldWhyAndAskedAgain(t *testing.T) {
 	contains(t, "what the model is told", m.Requests()[1].User, "[answer rejected]", "/fixed", "files")
 	if m.Requests()[0].Output == nil {
 		t.Error("the schema was not sent natively")
-	}
-}
-
-func TestAnAnswerThatNeverFitsEndsTheRun(t *testing.T) {
-	for name, answer := range map[string]string{
-		"prose":                      "I fixed it.",
-		"the wrong shape":            `[1, 2]`,
-		"prose around a wrong shape": `The result is {"fixed": 1} as you asked.`,
-		"a duplicate member":         `{"fixed": true, "fixed": false, "files": []}`,
-		"a broken document":          `{"fixed": true, "files": ["a.go"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, scripted.Say(answer), scripted.Say(answer))
-			res := f.must(trace.SchemaUnsatisfied, shaped(t))
-			if res.Output != nil || res.Outcome.Steps != 2 {
-				t.Errorf("%s, output %s", res.Outcome, res.Output)
-			}
-		})
 	}
 }
 
