@@ -20,6 +20,7 @@ type options struct {
 	resume   loop.Resumption
 	images   []provider.Media
 	steer    *steerLine
+	answers  *task.Conversational // beats the contract's, whichever option came first
 }
 
 // WithContract bounds this turn by c in place of the defaults that the session
@@ -32,9 +33,11 @@ func WithContract(c task.Contract) Option {
 	}
 }
 
-// WithConversational says whether this turn may be answered without any work.
+// WithConversational says whether this turn may be answered without any work. A
+// turn that is resumed has shown already which of the two it is: ResumeTurn
+// refuses the option.
 func WithConversational(mode task.Conversational) Option {
-	return func(o *options) { o.contract.Conversational = mode }
+	return func(o *options) { o.answers = &mode }
 }
 
 // WithObserver watches this turn in place of the bound observer, and makes it
@@ -62,7 +65,8 @@ func WithFoldNow() Option { return func(o *options) { o.host.FoldNow = true } }
 
 // WithImages shows images in every request of this turn, beside those of its
 // contract. A provider that takes none refuses the turn before anything is
-// billed.
+// billed. A turn that is resumed goes on with the images that it began with:
+// ResumeTurn refuses the option; pass WithContract with other Images instead.
 func WithImages(images ...provider.Media) Option {
 	return func(o *options) { o.images = append(o.images, images...) }
 }

@@ -175,6 +175,9 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	}
 	o.contract.Root = s.root
 	o.contract.Images = append(slices.Clone(o.contract.Images), o.images...)
+	if o.answers != nil {
+		o.contract.Conversational = *o.answers
+	}
 	if err := o.bind(); err != nil {
 		return nil, err
 	}
@@ -184,7 +187,11 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 		return s.conclude(ctx, o, nil, err)
 	}
 	res, err := loop.Run(ctx, o.host, o.contract, &loop.Turn{Session: s.id, Parent: parent, Seed: seed})
-	return s.conclude(ctx, o, res, err)
+	t, err := s.conclude(ctx, o, res, err)
+	if err == nil && t != nil && t.Kind == Reply && t.Outcome.Kind == trace.Finished {
+		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
+	}
+	return t, err
 }
 
 // ResumeTurn goes on with a turn that paused, was interrupted, or whose process
@@ -203,6 +210,9 @@ func (s *Session) ResumeTurn(ctx context.Context, id trace.TurnID, opts ...Optio
 		return nil, &task.InvalidError{Field: "turn", Reason: fmt.Sprintf("%d belongs to session %d, not to %d", id, row.SessionID, s.id)}
 	}
 	o := s.options(opts)
+	if err := o.fitsResume(); err != nil {
+		return nil, err
+	}
 	o.resume.Defaults = s.defaults
 	if err := o.bind(); err != nil {
 		return nil, err
@@ -235,6 +245,18 @@ func (s *Session) options(opts []Option) options {
 		}
 	}
 	return o
+}
+
+// fitsResume refuses what only a new turn can be given: dropped in silence it
+// would look as if it held.
+func (o *options) fitsResume() error {
+	switch {
+	case o.answers != nil:
+		return &task.InvalidError{Field: "WithConversational", Reason: "is for a new turn: one that is resumed has shown already whether it is work"}
+	case len(o.images) > 0:
+		return &task.InvalidError{Field: "WithImages", Reason: "is for a new turn: one that is resumed goes on with its own images, or with those of a contract stated by WithContract"}
+	}
+	return nil
 }
 
 // bind gives the turn its end of the operator's line.
@@ -288,9 +310,6 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 		return t, err
 	default:
 		return nil, &TurnError{Turn: t.ID, Run: t.RunID, Outcome: res.Outcome.Kind, Undelivered: left, Err: err}
-	}
-	if t.Kind == Reply && t.Outcome.Kind == trace.Finished {
-		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
 	}
 	return t, nil
 }
