@@ -100,6 +100,7 @@ type drive struct {
 	foldNow       bool
 	about         memory.Words // what the run has named so far
 	words         memory.Cache
+	looks         looks
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media
