@@ -59,7 +59,7 @@ func WithSteer(in *SteerInbox) Option {
 }
 
 // WithFoldNow folds the conversation so far into one paragraph before this
-// turn's first request, full or not. Where the contract never folds, or there is
+// turn's first request, full or not, as task.Compaction.Now does. Where the contract never folds, or there is
 // nothing to fold, nothing happens.
 func WithFoldNow() Option { return func(o *options) { o.host.FoldNow = true } }
 

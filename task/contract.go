@@ -226,6 +226,12 @@ type Compaction struct {
 	// Keep is how many of the newest observations stay whole, at least 1. Zero
 	// means CompactionKeep.
 	Keep int
+	// Now folds before the first request of a run or turn as well, full or not:
+	// what stands in the ledger then is the conversation before it. It changes
+	// nothing where Share is NoCompaction or there is nothing to fold, and a
+	// resume does not fold again. A contract that serves many turns folds in each
+	// of them: for one turn use session.WithFoldNow.
+	Now bool
 }
 
 // NoCompaction is the Compaction.Share that never folds.

@@ -305,6 +305,7 @@ func (d *drive) start(ctx context.Context, turn *Turn) error {
 		d.ledger.Add(turn.Seed...)
 		d.ledger.Committed()
 	}
+	d.foldNow = d.foldNow || d.contract.Compaction.Now // here, so that no resume folds again
 	lease, err := d.store.StartRun(ctx, s)
 	if err != nil {
 		return err
