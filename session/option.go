@@ -20,7 +20,9 @@ type options struct {
 	resume   loop.Resumption
 	images   []provider.Media
 	steer    *steerLine
-	answers  *task.Conversational // beats the contract's, whichever option came first
+	// Those beat the contract's, whichever option came first; nil leaves it.
+	answers *task.Conversational
+	mask    []string
 }
 
 // WithContract bounds this turn by c in place of the defaults that the session
@@ -38,6 +40,14 @@ func WithContract(c task.Contract) Option {
 // refuses the option.
 func WithConversational(mode task.Conversational) Option {
 	return func(o *options) { o.answers = &mode }
+}
+
+// WithToolMask withholds tools from this turn, in place of what its contract
+// withholds: a call of one is refused and nothing of it starts. What the model is
+// sent stays the same to the byte. Without names nothing is withheld. See
+// task.Contract.ToolMask.
+func WithToolMask(names ...string) Option {
+	return func(o *options) { o.mask = append([]string{}, names...) }
 }
 
 // WithObserver watches this turn in place of the bound observer, and makes it

@@ -178,6 +178,9 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	if o.answers != nil {
 		o.contract.Conversational = *o.answers
 	}
+	if o.mask != nil {
+		o.contract.ToolMask = o.mask
+	}
 	if err := o.bind(); err != nil {
 		return nil, err
 	}
@@ -213,7 +216,7 @@ func (s *Session) ResumeTurn(ctx context.Context, id trace.TurnID, opts ...Optio
 	if err := o.fitsResume(); err != nil {
 		return nil, err
 	}
-	o.resume.Defaults = s.defaults
+	o.resume.Defaults, o.resume.ToolMask = s.defaults, o.mask
 	if err := o.bind(); err != nil {
 		return nil, err
 	}

@@ -295,6 +295,33 @@ func TestTheModeOfATurnHoldsWhereverItStandsAmongTheOptions(t *testing.T) {
 	}
 }
 
+func TestAMaskIsOfItsTurnAndInPlaceOfTheContracts(t *testing.T) {
+	contract := task.Contract{ToolMask: []string{"write_file"}}
+	for name, tc := range map[string]struct {
+		opts    []session.Option
+		written bool
+	}{
+		"the contract's":               {[]session.Option{session.WithContract(contract)}, false},
+		"the turn's":                   {[]session.Option{session.WithToolMask("write_file", "exec")}, false},
+		"the turn's, and the contract": {[]session.Option{session.WithToolMask("exec"), session.WithContract(contract)}, true},
+		"none, and the contract":       {[]session.Option{session.WithToolMask(), session.WithContract(contract)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, write("a", "a"), scripted.Say("done"), write("b", "b"), scripted.Say("done"))
+			s := f.open()
+			f.turn(s, "write a", tc.opts...)
+			f.turn(s, "write b")
+			if f.exists("a") != tc.written || !f.exists("b") {
+				t.Errorf("a is there: %t; b, of the next turn: %t", f.exists("a"), f.exists("b"))
+			}
+		})
+	}
+	f := newFixture(t)
+	if _, err := f.open().Turn(ctx, "go", session.WithToolMask("nothing")); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
 func TestAResumeRefusesWhatOnlyANewTurnCanBeGiven(t *testing.T) {
 	f := newFixture(t, write("ask/a", "a"))
 	f.cfg.Policy = rules().AskWrite("ask/*")

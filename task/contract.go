@@ -62,6 +62,12 @@ type Contract struct {
 
 	// Tools are offered beside the built-in ones.
 	Tools tool.Toolbox
+	// ToolMask names tools that are withheld: the model is offered them as ever,
+	// so that the bytes of its requests stay what a vendor's cache knows, and every
+	// call of one is refused before anything of it starts. A mask is no policy: it
+	// permits nothing, and no approval crosses it. It can name built-in tools and
+	// those in Tools.
+	ToolMask []string
 
 	// Sandbox is the boundary around every command. The zero value lets
 	// commands write in Root, a private temporary directory and the caches of
@@ -255,6 +261,7 @@ func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
 func (c Contract) Clone() Contract {
 	c.Constraints = slices.Clone(c.Constraints)
 	c.Tools = slices.Clone(c.Tools)
+	c.ToolMask = slices.Clone(c.ToolMask)
 	c.Toolchain = maps.Clone(c.Toolchain)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
 	c.Images = slices.Clone(c.Images)

@@ -206,6 +206,9 @@ func isNil(v any) bool {
 // the boundary of commands, the tools and the gate. A contract that can never
 // work fails here, before anything is written or billed.
 func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
+	if err := h.checkMask(c); err != nil {
+		return nil, err
+	}
 	root, err := filepath.Abs(c.Root)
 	if err != nil {
 		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}

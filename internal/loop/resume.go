@@ -29,6 +29,8 @@ type Resumption struct {
 	Contract *task.Contract
 	// Policy replaces the recorded one.
 	Policy *policy.Policy
+	// ToolMask replaces that of the contract for this drive; nil leaves it.
+	ToolMask []string
 
 	// At most one of these is set: what the run waits for.
 	Decision *Decision
@@ -361,6 +363,9 @@ func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*
 	// back from the caller what no store can hold.
 	if whole, same := verify.WithPins(stated, recorded.Verify); same {
 		c.Verify = whole
+	}
+	if r.ToolMask != nil {
+		c.ToolMask = r.ToolMask
 	}
 	c = c.Clone()
 	if err := c.Validate(); err != nil {
