@@ -282,6 +282,7 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	if !ran {
 		return nil, err
 	}
+	left.Messages = append(res.Undelivered, left.Messages...)
 	// The turn is over, whatever became of ctx: what it left must still be read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()

@@ -69,7 +69,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readSandboxEvents, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
-		readMemory, listMemory, sizeOfMemory, evictable, memoryDraws, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
+		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, sizeOfMemory, evictable, memoryDraws, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
 		waitingRuns, lastEnd, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
 		{"runs of a session", runsOfSessions(oneSession)},
 		measureSQL("measure", runsOfSessions(oneSession), oneSession),

@@ -98,6 +98,8 @@ type drive struct {
 	lost          int64 // tokens of completions whose step never came to be: they count against the budget
 	entryCap      int
 	foldNow       bool
+	resumed       bool
+	unheard       []store.Said // what an operator said to an earlier drive, until it is heard
 	about         memory.Words // what the run has named so far
 	words         memory.Cache
 	looks         looks
@@ -361,6 +363,9 @@ func (d *drive) setPolicy() {
 func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 	ctx, release := d.lease.Context(ctx)
 	defer release()
+	if err := d.listen(ctx); err != nil {
+		return d.conclude(ctx, nil, err)
+	}
 	if deadline, ok := d.contract.Budget.Deadline(d.startedAt); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
@@ -645,6 +650,8 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	}
 	d.concluded = true
 	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped()}
+	// Behind the end of the lease, which still writes what was said last.
+	defer func() { res.Undelivered = d.handBack(ctx) }()
 	if out != nil {
 		res.Outcome = *out
 		if out.Kind == trace.Success || out.Kind == trace.Finished {

@@ -406,10 +406,12 @@ type said1 struct {
 
 func (s *said1) Pending() Steering {
 	if s.n++; s.n == s.at {
-		return Steering{Messages: []string{s.text}}
+		return Steering{Messages: []store.Said{{Text: s.text}}}
 	}
 	return Steering{}
 }
+
+func (s *said1) Attach(int, func(store.Said)) {}
 
 func (s *said1) Interrupted(When) bool   { return false }
 func (s *said1) AtOnce() <-chan struct{} { return nil }

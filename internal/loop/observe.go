@@ -20,7 +20,7 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	}
 	st.room = d.room()
 	d.entryCap = prompt.EntryCap(st.room)
-	switch interrupted, err := d.steer(ctx, st); {
+	switch interrupted, err := d.steer(ctx, st.n); {
 	case err != nil:
 		return nil, nil, err
 	case interrupted:
