@@ -102,6 +102,7 @@ type drive struct {
 	unheard       []store.Said // what an operator said to an earlier drive, until it is heard
 	about         memory.Words // what the run has named so far
 	words         memory.Cache
+	evidence      map[string]*evidence // by scope of notes
 	looks         looks
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
