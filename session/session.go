@@ -343,7 +343,8 @@ func (s *Session) History(ctx context.Context) ([]Turn, error) {
 }
 
 // Branch makes an earlier turn the one that the next follows. Nothing is deleted:
-// the turns left behind can be branched from again.
+// the turns left behind can be branched from again. Zero is the beginning, before
+// the first turn.
 func (s *Session) Branch(ctx context.Context, from trace.TurnID) error {
 	if !s.busy.TryLock() {
 		return ErrTurnInProgress

@@ -361,7 +361,7 @@ func TestAReportOfAReplyIsNoSecondAnswer(t *testing.T) {
 }
 
 func TestAReplyStagesNothing(t *testing.T) {
-	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts"}
+	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts", "sandbox_events"}
 	counts := func(f *fixture) map[string]int {
 		db, err := sql.Open("sqlite", "file:"+f.path)
 		if err != nil {
@@ -402,7 +402,7 @@ func TestAReplyStagesNothing(t *testing.T) {
 	g := newFixture(t, write("a.txt", "a"), scripted.Call("probe", nil), scripted.Say("done"))
 	g.turn(g.open(), "work", session.WithContract(task.Contract{Verify: verify.Contains("a.txt", "a")}))
 	worked := counts(g)
-	for _, table := range []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits"} {
+	for _, table := range []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "sandbox_events"} {
 		if worked[table] == 0 {
 			t.Errorf("the control leaves nothing in %s", table)
 		}

@@ -99,8 +99,9 @@ type drive struct {
 	entryCap      int
 	foldNow       bool
 	resumed       bool
-	unheard       []store.Said // what an operator said to an earlier drive, until it is heard
-	about         memory.Words // what the run has named so far
+	selected      sandbox.Applied // how commands are contained
+	unheard       []store.Said    // what an operator said to an earlier drive, until it is heard
+	about         memory.Words    // what the run has named so far
 	words         memory.Cache
 	evidence      map[string]*evidence // by scope of notes
 	looks         looks
@@ -495,6 +496,7 @@ func (d *drive) conforms(st *step) bool {
 // work corrects the kind of a turn whose first completion asked for something,
 // before anything of it happens.
 func (d *drive) work(ctx context.Context) error {
+	d.rec.contained(d.selected)
 	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
 }
 

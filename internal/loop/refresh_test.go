@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -111,5 +112,19 @@ func TestReadsOutsideTheWindowAreNotLookedAt(t *testing.T) {
 	a := prompt.Assemble(prompt.Input{Ledger: d.ledger.Live(), Tokens: 2000, Fresh: fresh})
 	if a.Reread != 5 || strings.Contains(a.Text, "xxx") {
 		t.Errorf("%s: text that is not known to hold is shown", a.Detail())
+	}
+}
+
+func TestWhatACommandChangedIsShownAsItIs(t *testing.T) {
+	f := newFixture(t)
+	f.write("a.txt", "OLD-WORDS\n")
+	m := f.script(readCall("./a.txt"), command("sh", "-c", "printf 'NEW-WORDS\\n' > a.txt"), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	last := lastUser(m)
+	if strings.Contains(last, "OLD-WORDS") || strings.Count(last, "NEW-WORDS") < 1 {
+		t.Errorf("the model is shown:\n%s", last)
+	}
+	if rows := f.contextKinds(res.RunID, "reread"); len(rows) != 1 {
+		t.Errorf("rows %v", rows)
 	}
 }
