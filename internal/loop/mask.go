@@ -13,7 +13,7 @@ import (
 // the trace.
 const (
 	actTool   policy.Act = "tool"
-	layerMask            = "turn tool mask"
+	layerMask string     = "turn tool mask"
 )
 
 // masked reports whether the operator withholds a tool. It is still offered: the
