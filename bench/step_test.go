@@ -20,6 +20,7 @@ import (
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // lookup answers at once, so that only the library's own work is measured.
@@ -44,8 +45,13 @@ func instant(steps int) provider.Provider {
 
 func newHarness(b *testing.B, st *store.Store, p provider.Provider) *harness.Harness {
 	b.Helper()
+	return watched(b, st, p, nil)
+}
+
+func watched(b *testing.B, st *store.Store, p provider.Provider, w trace.Observer) *harness.Harness {
+	b.Helper()
 	h, err := harness.New(harness.Config{
-		Provider: p, Store: st, Policy: policy.Default().Layer("bench").AllowExec("lookup"),
+		Provider: p, Store: st, Observer: w, Policy: policy.Default().Layer("bench").AllowExec("lookup"),
 		Defaults: task.Contract{Tools: tool.Toolbox{lookup}},
 	})
 	if err != nil {

@@ -18,24 +18,30 @@ type Note struct {
 // no ties, so the same notes rank the same. scope tells one scope of the cache
 // from another.
 func (c *Cache) Rank(scope string, signals Words, notes []Note) []int {
-	known, fresh := c.scopes[scope], make(map[string]cut, len(notes))
-	shared := make([]int, len(notes))
-	order := make([]int, len(notes))
+	cuts := c.cuts(scope, notes)
+	type place struct{ shared, draws, at int }
+	places := make([]place, len(notes))
 	for i, n := range notes {
-		w, ok := known[n.Key]
-		if !ok || w.value != n.Value {
-			w = cut{n.Value, WordsOf(n.Key)}
-			w.words.Add(n.Value)
+		shared := 0
+		for _, w := range cuts[i].words {
+			if _, ok := signals[w]; ok {
+				shared++
+			}
 		}
-		fresh[n.Key] = w
-		shared[i], order[i] = w.words.Shared(signals), i
+		places[i] = place{shared, n.Draws, i}
 	}
-	if c.scopes == nil {
-		c.scopes = map[string]map[string]cut{}
-	}
-	c.scopes[scope] = fresh
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(shared[a], shared[b]), cmp.Compare(notes[a].Draws, notes[b].Draws), cmp.Compare(a, b))
+	slices.SortFunc(places, func(a, b place) int {
+		if a.shared != b.shared {
+			return a.shared - b.shared
+		}
+		if a.draws != b.draws {
+			return cmp.Compare(a.draws, b.draws)
+		}
+		return a.at - b.at
 	})
+	order := make([]int, len(places))
+	for i, p := range places {
+		order[i] = p.at
+	}
 	return order
 }

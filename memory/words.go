@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,11 +49,43 @@ func (w Words) Shared(other Words) int {
 // long as it stands. It holds the notes of the last ranking of each scope and no
 // others. The zero value is ready. It is not safe for concurrent use.
 type Cache struct {
-	scopes map[string]map[string]cut
+	scopes map[string][]cut
 }
 
-// cut is a note's value with the words of key and value.
+// cut is a note with the words of its key and value, each once.
 type cut struct {
-	value string
-	words Words
+	key, value string
+	words      []string
+}
+
+// cuts are the words of notes, one for one. Most rankings meet the notes of the
+// last one, each in its place.
+func (c *Cache) cuts(scope string, notes []Note) []cut {
+	known := c.scopes[scope]
+	same := len(known) == len(notes)
+	for i := 0; same && i < len(notes); i++ {
+		same = known[i].key == notes[i].Key && known[i].value == notes[i].Value
+	}
+	if same {
+		return known
+	}
+	byKey := make(map[string]cut, len(known))
+	for _, k := range known {
+		byKey[k.key] = k
+	}
+	fresh := make([]cut, len(notes))
+	for i, n := range notes {
+		k, ok := byKey[n.Key]
+		if !ok || k.value != n.Value {
+			words := WordsOf(n.Key)
+			words.Add(n.Value)
+			k = cut{n.Key, n.Value, slices.Collect(maps.Keys(words))}
+		}
+		fresh[i] = k
+	}
+	if c.scopes == nil {
+		c.scopes = map[string][]cut{}
+	}
+	c.scopes[scope] = fresh
+	return fresh
 }

@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	harness "github.com/initorigin/io-harness-go"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/session"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -31,12 +34,28 @@ func child(dir string) {
 	if err != nil {
 		fail(err)
 	}
+	steer, in := session.NewSteer()
+	mode := os.Getenv("SESSION_TEST_MODE")
 	here := func(context.Context, *provider.Request) (*provider.Response, error) {
+		if strings.HasPrefix(mode, "steered") {
+			for _, text := range []string{"leave billing alone", "and use port 7171"} {
+				if err := steer.Say(text); err != nil {
+					fail(err)
+				}
+			}
+			for said := 0; said < 2; { // until it is stored
+				rows, _, err := st.Unheard(ctx, 2)
+				if err != nil {
+					fail(err)
+				}
+				said = len(rows)
+			}
+		}
 		fmt.Println("here")
 		select {}
 	}
 	m := scripted.New(scripted.Say("R1"), here)
-	if os.Getenv("SESSION_TEST_MODE") == "working" {
+	if mode == "working" || mode == "steered" {
 		m = scripted.New(scripted.Say("R1"), write("a.txt", "a"), here)
 	}
 	h, err := harness.New(harness.Config{Provider: m, Store: st, Policy: rules()})
@@ -50,7 +69,7 @@ func child(dir string) {
 	if _, err := s.Turn(ctx, "P1"); err != nil {
 		fail(err)
 	}
-	_, err = s.Turn(ctx, "P2")
+	_, err = s.Turn(ctx, "P2", session.WithSteer(in))
 	fail(fmt.Errorf("the turn returned: %v", err))
 }
 
@@ -128,4 +147,72 @@ func TestATurnThatWasKilledBeforeItsFirstStepIsAskedAgain(t *testing.T) {
 	if again.Reply != "R2" || again.Parent != 1 || again.Outcome.Kind != trace.Finished {
 		t.Errorf("%+v", again)
 	}
+}
+
+func TestWhatWasSaidToATurnThatWasKilledIsHeardOnce(t *testing.T) {
+	f := killed(t, "steered")
+	s := f.reopen(1)
+	f.model.Push(read("a.txt"), scripted.Say("R2"))
+	back, err := s.ResumeTurn(ctx, 2)
+	if err != nil || back.Reply != "R2" || len(back.Undelivered.Messages) != 0 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	for i, req := range f.model.Requests() {
+		got := req.User
+		first, second := strings.Index(got, "leave billing alone"), strings.Index(got, "and use port 7171")
+		if first < 0 || second < first || strings.Count(got, "leave billing alone") != 1 {
+			t.Errorf("request %d tells:\n%s", i, got)
+		}
+	}
+	if rows, _, err := f.store.Unheard(ctx, 2); err != nil || len(rows) != 0 {
+		t.Errorf("still to be heard: %+v, %v", rows, err)
+	}
+	again, err := s.ResumeTurn(ctx, 2)
+	if err != nil || len(again.Undelivered.Messages) != 0 {
+		t.Errorf("%+v, %v: what was heard is handed back", again, err)
+	}
+}
+
+func TestWhatWasSaidToATurnThatWasKilledIsHandedBackOnce(t *testing.T) {
+	want := []string{"leave billing alone", "and use port 7171"}
+	t.Run("when its resume ends before it could be heard", func(t *testing.T) {
+		f := killed(t, "steered")
+		s := f.reopen(1)
+		steer, in := session.NewSteer()
+		if err := steer.Say("and hurry"); err != nil {
+			t.Fatal(err)
+		}
+		stop := trace.ObserverFunc(func(trace.Event) trace.Flow { return trace.Cancel })
+		back, err := s.ResumeTurn(ctx, 2, session.WithObserver(stop), session.WithSteer(in))
+		if err != nil || back.Outcome.Kind != trace.Cancelled {
+			t.Fatalf("%+v, %v", back, err)
+		}
+		if diff := cmp.Diff(append(want, "and hurry"), back.Undelivered.Messages); diff != "" {
+			t.Error(diff)
+		}
+		if again, err := s.ResumeTurn(ctx, 2); err != nil || len(again.Undelivered.Messages) != 0 {
+			t.Errorf("%+v, %v: handed back twice", again, err)
+		}
+	})
+	t.Run("when it can never be resumed", func(t *testing.T) {
+		f := killed(t, "steered-answering")
+		s := f.reopen(1)
+		_, err := s.ResumeTurn(ctx, 2)
+		if diff := cmp.Diff(want, turnError(t, err).Undelivered.Messages); diff != "" {
+			t.Error(diff)
+		}
+		_, err = s.ResumeTurn(ctx, 2)
+		if again := turnError(t, err); len(again.Undelivered.Messages) != 0 {
+			t.Errorf("handed back twice: %+v", again)
+		}
+	})
+	t.Run("when it is driven without a session", func(t *testing.T) {
+		f := killed(t, "steered")
+		stop := trace.ObserverFunc(func(trace.Event) trace.Flow { return trace.Cancel })
+		f.cfg.Observer = stop
+		res, err := f.harness().Resume(ctx, 2)
+		if diff := cmp.Diff(want, res.Undelivered); err != nil || diff != "" {
+			t.Errorf("%v %s", err, diff)
+		}
+	})
 }

@@ -125,6 +125,8 @@ func TestAFoldOfAFoldCoversBoth(t *testing.T) {
 
 func TestWhenAFoldThatWasAskedForHappens(t *testing.T) {
 	off := task.Contract{Compaction: task.Compaction{Share: task.NoCompaction, Keep: 2}}
+	now := task.Contract{Compaction: task.Compaction{Keep: 2, Now: true}}
+	both := task.Contract{Compaction: task.Compaction{Share: task.NoCompaction, Keep: 2, Now: true}}
 	for _, tc := range []struct {
 		name   string
 		turns  int
@@ -137,6 +139,10 @@ func TestWhenAFoldThatWasAskedForHappens(t *testing.T) {
 		{"by the operator before the turn", 3, nil, func(s *session.Steer) { s.Fold() }, nil, 1, trace.Finished},
 		{"twice at one boundary", 3, nil, func(s *session.Steer) { s.Fold(); s.Fold() }, nil, 1, trace.Finished},
 		{"by the operator while it works", 3, nil, nil, func(s *session.Steer) { s.Fold() }, 1, trace.Finished},
+		{"by the contract", 3, []session.Option{session.WithContract(now)}, nil, nil, 1, trace.Finished},
+		{"by the contract and the operator at once", 3, []session.Option{session.WithContract(now), session.WithFoldNow()}, func(s *session.Steer) { s.Fold() }, nil, 1, trace.Finished},
+		{"never by the contract when it is off", 3, []session.Option{session.WithContract(both)}, nil, nil, 0, trace.Finished},
+		{"never by the contract when there is nothing to fold", 1, []session.Option{session.WithContract(now)}, nil, nil, 0, trace.Finished},
 		{"never when it is off", 3, []session.Option{session.WithContract(off), session.WithFoldNow()}, func(s *session.Steer) { s.Fold() }, nil, 0, trace.Finished},
 		{"never when there is nothing to fold", 1, []session.Option{session.WithFoldNow()}, func(s *session.Steer) { s.Fold() }, nil, 0, trace.Finished},
 		{"never beside an interrupt", 3, nil, func(s *session.Steer) { s.Fold(); s.Interrupt(session.AfterTools) }, nil, 0, trace.Cancelled},
@@ -172,25 +178,33 @@ func TestAConversationLargerThanTheWindowIsFoldedOnItsFirstStep(t *testing.T) {
 }
 
 func TestAResumedTurnDoesNotFoldAgain(t *testing.T) {
-	f := newFixture(t)
-	s, m, _ := f.long(3)
-	c, cancel := context.WithCancel(ctx)
-	f.model.Push(read("a"), func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
-		cancel()
-		return nil, ctx.Err()
-	})
-	_, err := s.Turn(c, "go on", session.WithFoldNow())
-	if !errors.Is(err, context.Canceled) || m.n.Load() != 1 {
-		t.Fatalf("%v after %d folds", err, m.n.Load())
+	contract := task.Contract{Compaction: task.Compaction{Keep: 2, Now: true}}
+	for name, opt := range map[string]session.Option{
+		"asked for by the turn":     session.WithFoldNow(),
+		"asked for by the contract": session.WithContract(contract),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s, m, _ := f.long(3)
+			c, cancel := context.WithCancel(ctx)
+			f.model.Push(read("a"), func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
+				cancel()
+				return nil, ctx.Err()
+			})
+			_, err := s.Turn(c, "go on", opt)
+			if !errors.Is(err, context.Canceled) || m.n.Load() != 1 {
+				t.Fatalf("%v after %d folds", err, m.n.Load())
+			}
+			f.model.Push(read("b"), scripted.Say("done"))
+			if back, err := s.ResumeTurn(ctx, turnError(t, err).Turn); err != nil || back.Reply != "done" {
+				t.Fatalf("%+v, %v", back, err)
+			}
+			if m.n.Load() != 1 {
+				t.Errorf("%d folds: the resume bought another", m.n.Load())
+			}
+			f.shows("the resumed turn", []string{"PARAGRAPH-1", "PROMPT-3"}, []string{"PROMPT-1"})
+		})
 	}
-	f.model.Push(scripted.Say("done"))
-	if back, err := s.ResumeTurn(ctx, turnError(t, err).Turn); err != nil || back.Reply != "done" {
-		t.Fatalf("%+v, %v", back, err)
-	}
-	if m.n.Load() != 1 {
-		t.Errorf("%d folds: the resume bought another", m.n.Load())
-	}
-	f.shows("the resumed turn", []string{"PARAGRAPH-1", "PROMPT-3"}, []string{"PROMPT-1"})
 }
 
 func TestAnAnswerThatWasTooDearIsNoPartOfTheConversation(t *testing.T) {

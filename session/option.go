@@ -20,6 +20,9 @@ type options struct {
 	resume   loop.Resumption
 	images   []provider.Media
 	steer    *steerLine
+	// Those beat the contract's, whichever option came first; nil leaves it.
+	answers *task.Conversational
+	mask    []string
 }
 
 // WithContract bounds this turn by c in place of the defaults that the session
@@ -32,9 +35,19 @@ func WithContract(c task.Contract) Option {
 	}
 }
 
-// WithConversational says whether this turn may be answered without any work.
+// WithConversational says whether this turn may be answered without any work. A
+// turn that is resumed has shown already which of the two it is: ResumeTurn
+// refuses the option.
 func WithConversational(mode task.Conversational) Option {
-	return func(o *options) { o.contract.Conversational = mode }
+	return func(o *options) { o.answers = &mode }
+}
+
+// WithToolMask withholds tools from this turn, in place of what its contract
+// withholds: a call of one is refused and nothing of it starts. What the model is
+// sent stays the same to the byte. Without names nothing is withheld. See
+// task.Contract.ToolMask.
+func WithToolMask(names ...string) Option {
+	return func(o *options) { o.mask = append([]string{}, names...) }
 }
 
 // WithObserver watches this turn in place of the bound observer, and makes it
@@ -56,13 +69,14 @@ func WithSteer(in *SteerInbox) Option {
 }
 
 // WithFoldNow folds the conversation so far into one paragraph before this
-// turn's first request, full or not. Where the contract never folds, or there is
+// turn's first request, full or not, as task.Compaction.Now does. Where the contract never folds, or there is
 // nothing to fold, nothing happens.
 func WithFoldNow() Option { return func(o *options) { o.host.FoldNow = true } }
 
 // WithImages shows images in every request of this turn, beside those of its
 // contract. A provider that takes none refuses the turn before anything is
-// billed.
+// billed. A turn that is resumed goes on with the images that it began with:
+// ResumeTurn refuses the option; pass WithContract with other Images instead.
 func WithImages(images ...provider.Media) Option {
 	return func(o *options) { o.images = append(o.images, images...) }
 }

@@ -175,6 +175,12 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	}
 	o.contract.Root = s.root
 	o.contract.Images = append(slices.Clone(o.contract.Images), o.images...)
+	if o.answers != nil {
+		o.contract.Conversational = *o.answers
+	}
+	if o.mask != nil {
+		o.contract.ToolMask = o.mask
+	}
 	if err := o.bind(); err != nil {
 		return nil, err
 	}
@@ -184,7 +190,11 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 		return s.conclude(ctx, o, nil, err)
 	}
 	res, err := loop.Run(ctx, o.host, o.contract, &loop.Turn{Session: s.id, Parent: parent, Seed: seed})
-	return s.conclude(ctx, o, res, err)
+	t, err := s.conclude(ctx, o, res, err)
+	if err == nil && t != nil && t.Kind == Reply && t.Outcome.Kind == trace.Finished {
+		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
+	}
+	return t, err
 }
 
 // ResumeTurn goes on with a turn that paused, was interrupted, or whose process
@@ -203,7 +213,10 @@ func (s *Session) ResumeTurn(ctx context.Context, id trace.TurnID, opts ...Optio
 		return nil, &task.InvalidError{Field: "turn", Reason: fmt.Sprintf("%d belongs to session %d, not to %d", id, row.SessionID, s.id)}
 	}
 	o := s.options(opts)
-	o.resume.Defaults = s.defaults
+	if err := o.fitsResume(); err != nil {
+		return nil, err
+	}
+	o.resume.Defaults, o.resume.ToolMask = s.defaults, o.mask
 	if err := o.bind(); err != nil {
 		return nil, err
 	}
@@ -237,6 +250,18 @@ func (s *Session) options(opts []Option) options {
 	return o
 }
 
+// fitsResume refuses what only a new turn can be given: dropped in silence it
+// would look as if it held.
+func (o *options) fitsResume() error {
+	switch {
+	case o.answers != nil:
+		return &task.InvalidError{Field: "WithConversational", Reason: "is for a new turn: one that is resumed has shown already whether it is work"}
+	case len(o.images) > 0:
+		return &task.InvalidError{Field: "WithImages", Reason: "is for a new turn: one that is resumed goes on with its own images, or with those of a contract stated by WithContract"}
+	}
+	return nil
+}
+
 // bind gives the turn its end of the operator's line.
 func (o *options) bind() error {
 	if o.steer == nil {
@@ -257,6 +282,7 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	if !ran {
 		return nil, err
 	}
+	left.Messages = append(res.Undelivered, left.Messages...)
 	// The turn is over, whatever became of ctx: what it left must still be read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
@@ -289,9 +315,6 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	default:
 		return nil, &TurnError{Turn: t.ID, Run: t.RunID, Outcome: res.Outcome.Kind, Undelivered: left, Err: err}
 	}
-	if t.Kind == Reply && t.Outcome.Kind == trace.Finished {
-		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
-	}
 	return t, nil
 }
 
@@ -320,7 +343,8 @@ func (s *Session) History(ctx context.Context) ([]Turn, error) {
 }
 
 // Branch makes an earlier turn the one that the next follows. Nothing is deleted:
-// the turns left behind can be branched from again.
+// the turns left behind can be branched from again. Zero is the beginning, before
+// the first turn.
 func (s *Session) Branch(ctx context.Context, from trace.TurnID) error {
 	if !s.busy.TryLock() {
 		return ErrTurnInProgress

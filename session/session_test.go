@@ -275,8 +275,93 @@ func TestWhatMakesATurnAReply(t *testing.T) {
 	}
 }
 
+func TestTheModeOfATurnHoldsWhereverItStandsAmongTheOptions(t *testing.T) {
+	contract := session.WithContract(task.Contract{Constraints: []string{"be brief"}})
+	forbid := session.WithConversational(task.Forbid)
+	for name, opts := range map[string][]session.Option{
+		"before the contract": {forbid, contract},
+		"behind the contract": {contract, forbid},
+		"alone":               {forbid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, scripted.Say("hello"))
+			if turn := f.turn(f.open(), "hi", opts...); turn.Kind != session.Run {
+				t.Errorf("the turn is a %s", turn.Kind)
+			}
+			if said := strings.Contains(f.last().User, "be brief"); said != (len(opts) == 2) {
+				t.Errorf("the contract is told: %t", said)
+			}
+		})
+	}
+}
+
+func TestAMaskIsOfItsTurnAndInPlaceOfTheContracts(t *testing.T) {
+	contract := task.Contract{ToolMask: []string{"write_file"}}
+	for name, tc := range map[string]struct {
+		opts    []session.Option
+		written bool
+	}{
+		"the contract's":               {[]session.Option{session.WithContract(contract)}, false},
+		"the turn's":                   {[]session.Option{session.WithToolMask("write_file", "exec")}, false},
+		"the turn's, and the contract": {[]session.Option{session.WithToolMask("exec"), session.WithContract(contract)}, true},
+		"none, and the contract":       {[]session.Option{session.WithToolMask(), session.WithContract(contract)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, write("a", "a"), scripted.Say("done"), write("b", "b"), scripted.Say("done"))
+			s := f.open()
+			f.turn(s, "write a", tc.opts...)
+			f.turn(s, "write b")
+			if f.exists("a") != tc.written || !f.exists("b") {
+				t.Errorf("a is there: %t; b, of the next turn: %t", f.exists("a"), f.exists("b"))
+			}
+		})
+	}
+	f := newFixture(t)
+	if _, err := f.open().Turn(ctx, "go", session.WithToolMask("nothing")); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
+func TestAResumeRefusesWhatOnlyANewTurnCanBeGiven(t *testing.T) {
+	f := newFixture(t, write("ask/a", "a"))
+	f.cfg.Policy = rules().AskWrite("ask/*")
+	f.cfg.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) { return approve.Defer(), nil })
+	s := f.open()
+	paused := f.turn(s, "write it")
+	for field, opt := range map[string]session.Option{
+		"WithConversational": session.WithConversational(task.Allow),
+		"WithImages":         session.WithImages(image(t, "one")),
+	} {
+		var bad *task.InvalidError
+		_, err := s.ResumeTurn(ctx, paused.ID, opt, session.Decide(paused.Outcome.RequestID, approve.Approve()))
+		if !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if f.exists("ask/a") || len(f.model.Requests()) != 1 {
+		t.Error("a refused resume did something")
+	}
+	f.model.Push(scripted.Say("done"))
+	if back, err := s.ResumeTurn(ctx, paused.ID, session.Decide(paused.Outcome.RequestID, approve.Approve())); err != nil || back.Reply != "done" {
+		t.Errorf("the decision is still to be taken: %+v, %v", back, err)
+	}
+}
+
+func TestAReportOfAReplyIsNoSecondAnswer(t *testing.T) {
+	f := newFixture(t, scripted.Say("hello"))
+	s := f.open()
+	turn := f.turn(s, "hi", session.WithObserver(f.seen))
+	again, err := s.ResumeTurn(ctx, turn.ID, session.WithObserver(f.seen))
+	if err != nil || again.Reply != "hello" || again.Kind != session.Reply {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if n := f.seen.count("answered"); n != 1 {
+		t.Errorf("answered %d times: %v", n, f.seen.kinds())
+	}
+}
+
 func TestAReplyStagesNothing(t *testing.T) {
-	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts"}
+	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts", "sandbox_events"}
 	counts := func(f *fixture) map[string]int {
 		db, err := sql.Open("sqlite", "file:"+f.path)
 		if err != nil {
@@ -317,7 +402,7 @@ func TestAReplyStagesNothing(t *testing.T) {
 	g := newFixture(t, write("a.txt", "a"), scripted.Call("probe", nil), scripted.Say("done"))
 	g.turn(g.open(), "work", session.WithContract(task.Contract{Verify: verify.Contains("a.txt", "a")}))
 	worked := counts(g)
-	for _, table := range []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits"} {
+	for _, table := range []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "sandbox_events"} {
 		if worked[table] == 0 {
 			t.Errorf("the control leaves nothing in %s", table)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/initorigin/io-harness-go/internal/loop"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 )
 
@@ -54,10 +55,14 @@ func NewSteer() (*Steer, *SteerInbox) {
 
 // Say tells the model text, in the operator's name, with the next request. White
 // space alone says nothing. It fails with ErrTurnEnded once the turn is over.
+//
+// While the turn runs, what is said is in its store within 20 ms: should the
+// process die before the turn has read it, ResumeTurn reads it first. What nobody
+// has read when the turn is over is in Turn.Undelivered or TurnError.Undelivered.
 func (s *Steer) Say(text string) error {
 	return s.line.put(func(p *loop.Steering) {
 		if strings.TrimSpace(text) != "" {
-			p.Messages = append(p.Messages, text)
+			p.Messages = append(p.Messages, s.line.number(text))
 		}
 	})
 }
@@ -88,6 +93,28 @@ type steerLine struct {
 	busy    bool
 	ended   bool
 	waiting loop.Steering
+	next    int              // the number of the next word
+	keep    func(store.Said) // nil until a drive listens
+}
+
+// number gives a word its place, and has it kept. l.mu is held.
+func (l *steerLine) number(text string) store.Said {
+	m := store.Said{Number: l.next, Text: text}
+	l.next++
+	if l.keep != nil {
+		l.keep(m)
+	}
+	return m
+}
+
+// Attach has what waits, and what will be said, kept by a drive.
+func (l *steerLine) Attach(next int, keep func(store.Said)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next, l.keep = next, keep
+	for i, m := range l.waiting.Messages {
+		l.waiting.Messages[i] = l.number(m.Text)
+	}
 }
 
 func (l *steerLine) put(change func(*loop.Steering)) error {
@@ -142,10 +169,14 @@ func (l *steerLine) release(ran bool) Steering {
 	if !ran {
 		return Steering{}
 	}
-	l.ended = true
+	l.ended, l.keep = true, nil
 	w := l.waiting
 	l.waiting = loop.Steering{}
-	return Steering{Messages: w.Messages, Interrupted: w.Interrupted, Fold: w.Fold}
+	left := Steering{Interrupted: w.Interrupted, Fold: w.Fold}
+	for _, m := range w.Messages {
+		left.Messages = append(left.Messages, m.Text)
+	}
+	return left
 }
 
 // Pending takes what is waiting.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
@@ -205,6 +207,65 @@ func TestWhatNobodyReadIsHandedBack(t *testing.T) {
 	_, err := g.open().Turn(ctx, "hi", session.WithSteer(in))
 	if te := turnError(t, err); !slices.Equal(te.Undelivered.Messages, []string{"wait"}) {
 		t.Errorf("undelivered with an error: %+v", te.Undelivered)
+	}
+}
+
+// What is handed back is not heard later as well.
+func TestWhatACancelledTurnHandsBackIsNotHeardByItsResume(t *testing.T) {
+	f := newFixture(t)
+	c, cancel := context.WithCancel(ctx)
+	steer, in := session.NewSteer()
+	f.model.Push(write("a", "a"), during(func() {
+		if err := steer.Say("too late"); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}, func(ctx context.Context, _ *provider.Request) (*provider.Response, error) { return nil, ctx.Err() }))
+	s := f.open()
+	_, err := s.Turn(c, "go", session.WithSteer(in))
+	te := turnError(t, err)
+	if diff := cmp.Diff([]string{"too late"}, te.Undelivered.Messages); diff != "" || te.Outcome != "" {
+		t.Fatalf("%+v %s", te, diff)
+	}
+	f.model.Push(scripted.Say("done"))
+	back, err := s.ResumeTurn(ctx, te.Turn)
+	if err != nil || strings.Contains(f.last().User, "too late") || len(back.Undelivered.Messages) != 0 {
+		t.Errorf("%+v, %v; the model is told %q", back, err, f.last().User)
+	}
+}
+
+func TestWordsOfSeveralDrivesKeepTheirOrder(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	var turn trace.TurnID
+	for i := range 3 {
+		c, cancel := context.WithCancel(ctx)
+		steer, in := session.NewSteer()
+		for _, w := range []string{"first", "second"} {
+			if err := steer.Say(fmt.Sprintf("%s-%d.", w, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.model.Push(write(fmt.Sprint(i), "x"), during(cancel, func(ctx context.Context, _ *provider.Request) (*provider.Response, error) { return nil, ctx.Err() }))
+		var err error
+		if turn == 0 {
+			_, err = s.Turn(c, "go", session.WithSteer(in))
+		} else {
+			_, err = s.ResumeTurn(c, turn, session.WithSteer(in))
+		}
+		turn = turnError(t, err).Turn
+	}
+	f.model.Push(scripted.Say("done"))
+	if _, err := s.ResumeTurn(ctx, turn); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, w := range []string{"first-0.", "second-0.", "first-1.", "second-1.", "first-2.", "second-2."} {
+		i := strings.Index(f.last().User[at:], w)
+		if i < 0 || strings.Count(f.last().User, w) != 1 {
+			t.Fatalf("%s is not told once and in order:\n%s", w, f.last().User)
+		}
+		at += i
 	}
 }
 

@@ -17,7 +17,7 @@ const evidenceDelay = 20 * time.Millisecond
 
 // A Row is a piece of evidence about a run: PolicyEvent, ProviderCall,
 // StepAttempt, Edit, SandboxEvent, MCPEvent, GateAttempt, ContextEvent,
-// Citation, ServerToolCall, AgentEvent, HandleOutput, MemoryRecall.
+// Citation, ServerToolCall, AgentEvent, HandleOutput, MemoryRecall, Said.
 type Row interface {
 	table() string
 	insert(t *txn, run trace.RunID) error

@@ -51,9 +51,9 @@ var (
 		ON CONFLICT (from_run_id, step, call_index, body_digest) DO NOTHING`}
 	postedFinished = statement{"posted finished", `SELECT 1 FROM agent_messages WHERE from_run_id = ? AND kind = 'finished' LIMIT 1`}
 	unreadMessages = statement{"unread messages", `SELECT ` + messageColumns + ` FROM agent_messages
-		WHERE to_run_id = ?1 AND read_at IS NULL AND (?2 = 0 OR from_run_id = ?2) ORDER BY id`}
+		WHERE to_run_id = ?1 AND read_at IS NULL AND kind <> 'operator' AND (?2 = 0 OR from_run_id = ?2) ORDER BY id`}
 	markRead    = statement{"mark read", `UPDATE agent_messages SET read_at = ?, read_step = ? WHERE id = ? AND read_at IS NULL`}
-	allMessages = statement{"all messages", `SELECT ` + messageColumns + ` FROM agent_messages WHERE to_run_id = ? ORDER BY id`}
+	allMessages = statement{"all messages", `SELECT ` + messageColumns + ` FROM agent_messages WHERE to_run_id = ? AND kind <> 'operator' ORDER BY id`}
 )
 
 // SendMessage puts a message into another agent's mailbox, with the event about
@@ -156,7 +156,7 @@ func (s *Store) Unread(ctx context.Context, run, from trace.RunID) (int, error) 
 	return n, err
 }
 
-var countUnread = statement{"count unread", `SELECT count(*) FROM agent_messages WHERE to_run_id = ?1 AND read_at IS NULL AND (?2 = 0 OR from_run_id = ?2)`}
+var countUnread = statement{"count unread", `SELECT count(*) FROM agent_messages WHERE to_run_id = ?1 AND read_at IS NULL AND kind <> 'operator' AND (?2 = 0 OR from_run_id = ?2)`}
 
 func scanMessage(r scanner) (m AgentMessage, err error) {
 	var sent int64

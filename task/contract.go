@@ -67,6 +67,12 @@ type Contract struct {
 
 	// Tools are offered beside the built-in ones.
 	Tools tool.Toolbox
+	// ToolMask names tools that are withheld: the model is offered them as ever,
+	// so that the bytes of its requests stay what a vendor's cache knows, and every
+	// call of one is refused before anything of it starts. A mask is no policy: it
+	// permits nothing, and no approval crosses it. It can name built-in tools and
+	// those in Tools.
+	ToolMask []string
 
 	// Sandbox is the boundary around every command. The zero value lets
 	// commands write in Root, a private temporary directory and the caches of
@@ -238,6 +244,12 @@ type Compaction struct {
 	// Keep is how many of the newest observations stay whole, at least 1. Zero
 	// means CompactionKeep.
 	Keep int
+	// Now folds before the first request of a run or turn as well, full or not:
+	// what stands in the ledger then is the conversation before it. It changes
+	// nothing where Share is NoCompaction or there is nothing to fold, and a
+	// resume does not fold again. A contract that serves many turns folds in each
+	// of them: for one turn use session.WithFoldNow.
+	Now bool
 }
 
 // NoCompaction is the Compaction.Share that never folds.
@@ -261,6 +273,7 @@ func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
 func (c Contract) Clone() Contract {
 	c.Constraints = slices.Clone(c.Constraints)
 	c.Tools = slices.Clone(c.Tools)
+	c.ToolMask = slices.Clone(c.ToolMask)
 	c.Toolchain = maps.Clone(c.Toolchain)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
 	c.Images = slices.Clone(c.Images)

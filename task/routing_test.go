@@ -95,3 +95,16 @@ func TestRoutingAndWebAreStoredAndCloned(t *testing.T) {
 		t.Errorf("a contract without both is stored as %s, %v", empty, err)
 	}
 }
+
+func TestAMaskIsStoredAndCloned(t *testing.T) {
+	c := Contract{ToolMask: []string{"exec"}}
+	kept := c.Clone()
+	raw, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Contract{}.Restore(raw)
+	if c.ToolMask[0] = "evil"; err != nil || kept.ToolMask[0] != "exec" || back.ToolMask[0] != "exec" {
+		t.Errorf("%v, %v, %v", kept.ToolMask, back.ToolMask, err)
+	}
+}

@@ -41,6 +41,7 @@ type stored struct {
 	MaxReadChars     int                  `json:"max_read_chars,omitempty"`
 	LeaseTTL         time.Duration        `json:"lease_ttl,omitempty"`
 	Conversational   Conversational       `json:"conversational,omitempty"`
+	ToolMask         []string             `json:"tool_mask,omitempty"`
 }
 
 // Marshal writes what can be stored of c: every field but Goal and Root, which
@@ -52,6 +53,7 @@ func (c Contract) Marshal() (json.RawMessage, error) {
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Memory: c.Memory, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
+		ToolMask: c.ToolMask,
 	}
 	if c.Verify != nil {
 		v, err := verify.Marshal(c.Verify)
@@ -83,6 +85,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Memory: s.Memory, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,
+		ToolMask: s.ToolMask,
 	}
 	if len(s.Verify) > 0 {
 		v, err := verify.Unmarshal(s.Verify)

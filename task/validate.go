@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/tool"
 )
 
 // ErrInvalid is the family of everything that is wrong with a contract.
@@ -83,6 +85,12 @@ func (c Contract) ValidateDefaults() error {
 	}
 	if s := c.Compaction.Share; math.IsNaN(s) || s < 0 {
 		errs = append(errs, bad("Compaction.Share", "is %v: it must be above 0, or zero for the default, or NoCompaction", s))
+	}
+	for i, name := range c.ToolMask {
+		known := tool.IsReserved(name) || slices.ContainsFunc(c.Tools, func(t tool.Tool) bool { return t != nil && t.Spec().Name == name })
+		if !known {
+			errs = append(errs, bad(fmt.Sprintf("ToolMask[%d]", i), "is %q: there is no such tool to withhold", name))
+		}
 	}
 	errs = append(errs, c.validateImages(), c.Routing.validate(), validateWeb(c.Web))
 	if _, err := provider.ParseEffort(string(c.Effort)); err != nil {

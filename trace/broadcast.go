@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -12,11 +13,10 @@ type EventWriter interface {
 }
 
 const (
-	// broadcastDelay is the longest that an event waits for others to be written
-	// with it, so that a stream of tokens is a few rows and not thousands. A reader
-	// looks every 200 ms at best, so what is 50 ms late is not late.
-	broadcastDelay = 50 * time.Millisecond
-	// broadcastMax bounds what waits; the run then waits for the writer.
+	// broadcastDelay is the longest that a piece of an answer waits for others to
+	// be written with it, so that a stream of tokens is a few rows and not thousands.
+	broadcastDelay = 250 * time.Millisecond
+	// broadcastMax bounds how many rows wait; the run then waits for the writer.
 	broadcastMax = 64
 	// broadcastTimeout bounds one write.
 	broadcastTimeout = 10 * time.Second
@@ -25,13 +25,15 @@ const (
 // Broadcaster is an Observer that writes what it sees, so that another process
 // can follow the run, and passes it on. It is safe for concurrent use.
 type Broadcaster struct {
-	to    EventWriter // fixed at construction
+	to    EventWriter // fixed at construction, as what follows
 	inner Observer    // may be nil
+	keep  func(Event) bool
+	log   *slog.Logger
 
 	writing sync.Mutex // held while a batch is on its way, so that batches keep their order
 
 	mu      sync.Mutex
-	waiting []Event
+	waiting []Event // pieces of answers
 	timer   *time.Timer
 	closed  bool
 	dropped int64
@@ -41,30 +43,52 @@ type Broadcaster struct {
 
 var _ Observer = (*Broadcaster)(nil)
 
-// Broadcast writes each event through w and passes it on to inner, which may be
-// nil. Adjacent tokens of one step become one event in the store. Events are
-// written together, 64 at a time or after 50 ms, and at once when a step was
-// committed, somebody is asked, or driving ends. A write that fails costs the
-// events and nothing else: Dropped counts them. Call Close when the run is over.
-//
-// What is written to a store in memory can be followed in its own process only.
-func Broadcast(w EventWriter, inner Observer) *Broadcaster {
-	return &Broadcaster{to: w, inner: inner}
+// BroadcastOption changes what a Broadcaster writes, and whom it tells when it
+// cannot.
+type BroadcastOption func(*Broadcaster)
+
+// BroadcastOnly writes the events for which keep says yes; all are passed on. It
+// is called on the run's own goroutine.
+func BroadcastOnly(keep func(Event) bool) BroadcastOption {
+	return func(b *Broadcaster) { b.keep = keep }
 }
 
-// Observe keeps the event for writing and passes it on.
+// BroadcastLog tells l of events that could not be written. Nil: silent.
+func BroadcastLog(l *slog.Logger) BroadcastOption {
+	return func(b *Broadcaster) {
+		if l != nil {
+			b.log = l
+		}
+	}
+}
+
+// Broadcast writes each event through w and then passes it on to inner, which may
+// be nil: what an observer has seen, another process can see as well.
+//
+// The pieces of an answer, Token and Reasoning, are passed on at once and written
+// later: with the next event of another kind, after 250 ms, or when 64 rows wait.
+// The tokens of a step become one row then.
+//
+// A write that fails is tried once more event by event. What cannot be written is
+// counted by Dropped and told to the logger of BroadcastLog, and fails nothing.
+// Call Close when the run is over.
+//
+// What is written to a store in memory can be followed in its own process only.
+func Broadcast(w EventWriter, inner Observer, opts ...BroadcastOption) *Broadcaster {
+	b := &Broadcaster{to: w, inner: inner, log: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(b)
+		}
+	}
+	return b
+}
+
+// Observe writes the event, or keeps a piece of an answer for writing, and passes
+// it on.
 func (b *Broadcaster) Observe(ev Event) Flow {
-	b.mu.Lock()
-	if !b.merge(ev) {
-		b.waiting = append(b.waiting, ev)
-	}
-	now := b.closed || pressing(ev) || len(b.waiting) >= broadcastMax
-	if !now && b.timer == nil {
-		b.timer = time.AfterFunc(broadcastDelay, b.late)
-	}
-	b.mu.Unlock()
-	if now {
-		b.flush()
+	if b.keep == nil || b.keep(ev) {
+		b.put(ev)
 	}
 	if b.inner == nil {
 		return Continue
@@ -72,25 +96,47 @@ func (b *Broadcaster) Observe(ev Event) Flow {
 	return b.inner.Observe(ev)
 }
 
-// merge adds a token to the one before it, when both are of one step of one run.
-func (b *Broadcaster) merge(ev Event) bool {
-	tok, ok := ev.Fact.(Token)
-	if !ok || len(b.waiting) == 0 {
-		return false
+func (b *Broadcaster) put(ev Event) {
+	b.mu.Lock()
+	if !b.merge(ev) {
+		b.waiting = append(b.waiting, ev)
 	}
-	prev := &b.waiting[len(b.waiting)-1]
-	before, ok := prev.Fact.(Token)
-	if !ok || prev.RunID != ev.RunID || prev.Step != ev.Step || prev.Depth != ev.Depth {
-		return false
+	now := b.closed || !piece(ev) || len(b.waiting) >= broadcastMax
+	if !now && b.timer == nil {
+		b.timer = time.AfterFunc(broadcastDelay, b.late)
 	}
-	prev.Fact = Token{Text: before.Text + tok.Text}
-	return true
+	b.mu.Unlock()
+	if now {
+		b.flush()
+	}
 }
 
-// pressing events are what a reader acts on, or the last for a while.
-func pressing(ev Event) bool {
+// merge adds a token to what its run said last, when that was a token of the same
+// step.
+func (b *Broadcaster) merge(ev Event) bool {
+	tok, ok := ev.Fact.(Token)
+	if !ok {
+		return false
+	}
+	for i := len(b.waiting) - 1; i >= 0; i-- {
+		prev := &b.waiting[i]
+		if prev.RunID != ev.RunID {
+			continue
+		}
+		before, ok := prev.Fact.(Token)
+		if !ok || prev.Step != ev.Step || prev.Depth != ev.Depth {
+			return false
+		}
+		prev.Fact = Token{Text: before.Text + tok.Text}
+		return true
+	}
+	return false
+}
+
+// piece reports whether an event is a part of an answer that is still coming in.
+func piece(ev Event) bool {
 	switch ev.Fact.(type) {
-	case StepCommitted, ApprovalRequested, QuestionAsked, QuestionsAsked, PlanProposed, RecoveryPaused, Answered, Aborted, Ended:
+	case Token, Reasoning:
 		return true
 	}
 	return false
@@ -126,12 +172,28 @@ func (b *Broadcaster) flush() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), broadcastTimeout)
 	defer cancel()
-	if err := b.to.PutEvents(ctx, batch...); err != nil {
-		b.mu.Lock()
-		b.dropped += int64(len(batch))
-		b.last = err
-		b.mu.Unlock()
+	err := b.to.PutEvents(ctx, batch...)
+	if err == nil {
+		return
 	}
+	if len(batch) == 1 {
+		b.lose(batch[0], err)
+		return
+	}
+	// One that can never be written must not take the others with it.
+	for _, ev := range batch {
+		if err := b.to.PutEvents(ctx, ev); err != nil {
+			b.lose(ev, err)
+		}
+	}
+}
+
+func (b *Broadcaster) lose(ev Event, err error) {
+	b.log.Error("an event could not be written", "run", ev.RunID, "step", ev.Step, "event", ev.Kind(), "error", err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropped++
+	b.last = err
 }
 
 // Dropped counts the events that could not be written, and names the last cause.

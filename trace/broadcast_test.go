@@ -1,8 +1,11 @@
 package trace
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,46 +61,139 @@ func TestAStreamOfTokensBecomesAFewRows(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyWaitsForIsWrittenAtOnce(t *testing.T) {
+func piecing(run RunID, step int, s string) Event {
+	return Event{RunID: run, Step: step, Fact: Token{Text: s}}
+}
+
+func TestAnEventIsWrittenBeforeItIsPassedOn(t *testing.T) {
+	for _, f := range facts {
+		w := &batches{}
+		written := 0
+		b := Broadcast(w, ObserverFunc(func(Event) Flow {
+			for _, batch := range w.all() {
+				written += len(batch)
+			}
+			return Continue
+		}))
+		b.Observe(Event{RunID: 1, Fact: f})
+		waits := piece(Event{Fact: f})
+		if written == 0 != waits {
+			t.Errorf("%s: %d written before it was passed on", f.Kind(), written)
+		}
+		if err := b.Close(); err != nil || len(w.all()) != 1 {
+			t.Errorf("%s: %d batches behind the close, %v", f.Kind(), len(w.all()), err)
+		}
+	}
+}
+
+func TestThePiecesOfAnAnswerWaitForOneAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &batches{}
 		b := Broadcast(w, nil)
-		quiet := Event{RunID: 1, Fact: ToolCalled{Name: "a"}}
-		b.Observe(quiet)
-		if n := len(w.all()); n != 0 {
-			t.Fatalf("%d batches before there was anything to hurry for", n)
+		for range 20 { // a piece every 50 ms for a second
+			b.Observe(piecing(1, 1, "x"))
+			time.Sleep(50 * time.Millisecond)
 		}
-		b.Observe(Event{RunID: 1, Fact: ApprovalRequested{}})
-		if got := w.all(); len(got) != 1 || len(got[0]) != 2 {
-			t.Fatalf("batches: %v", got)
-		}
-		b.Observe(quiet)
-		time.Sleep(broadcastDelay)
+		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := w.all(); len(got) != 2 || len(got[1]) != 1 {
-			t.Fatalf("batches after the wait: %v", got)
+		text := ""
+		for _, batch := range w.all() {
+			for _, ev := range batch {
+				text += ev.Fact.(Token).Text
+			}
 		}
-		b.Observe(quiet)
+		if n := len(w.all()); n > 5 || n < 3 || len(text) != 20 {
+			t.Errorf("%d rows with %q in a second", n, text)
+		}
+		b.Observe(piecing(1, 1, "y"))
 		for range 2 {
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b.Observe(quiet)
-		if got := w.all(); len(got) != 4 {
-			t.Errorf("%d batches after the close", len(got))
+		n := len(w.all())
+		b.Observe(piecing(1, 1, "z"))
+		if got := w.all(); len(got) != n+1 {
+			t.Errorf("%d batches behind the close, want %d", len(got), n+1)
 		}
 	})
 }
 
+func TestTokensOfTwoRunsAtOnceAreOneRowEach(t *testing.T) {
+	w := &batches{}
+	b := Broadcast(w, nil)
+	for range 30 {
+		b.Observe(piecing(1, 1, "a"))
+		b.Observe(piecing(2, 4, "b"))
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]Event{{piecing(1, 1, strings.Repeat("a", 30)), piecing(2, 4, strings.Repeat("b", 30))}}
+	if diff := cmp.Diff(want, w.all()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOnlyWhatIsWantedIsWrittenAndEverythingPassedOn(t *testing.T) {
+	w := &batches{}
+	seen := 0
+	b := Broadcast(w, ObserverFunc(func(Event) Flow { seen++; return Continue }),
+		BroadcastOnly(func(ev Event) bool { return ev.Kind() != "token" }), nil)
+	b.Observe(piecing(1, 1, "secret"))
+	b.Observe(Event{RunID: 1, Fact: StepCommitted{}})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]Event{{{RunID: 1, Fact: StepCommitted{}}}}, w.all()); diff != "" || seen != 2 {
+		t.Errorf("%d passed on; %s", seen, diff)
+	}
+}
+
 func TestAWriteThatFailsCostsTheEventsAndNothingElse(t *testing.T) {
 	w := &batches{err: errors.New("no space")}
-	b := Broadcast(w, ObserverFunc(func(Event) Flow { return Cancel }))
-	if f := b.Observe(Event{RunID: 1, Fact: Ended{Outcome: Finished}}); f != Cancel {
+	var log bytes.Buffer
+	b := Broadcast(w, ObserverFunc(func(Event) Flow { return Cancel }), BroadcastLog(slog.New(slog.NewTextHandler(&log, nil))), BroadcastLog(nil))
+	if f := b.Observe(Event{RunID: 7, Fact: Ended{Outcome: Finished}}); f != Cancel {
 		t.Errorf("the inner answer is %q", f)
 	}
 	if n, err := b.Dropped(); n != 1 || !errors.Is(err, w.err) {
 		t.Errorf("dropped %d, %v", n, err)
+	}
+	if !strings.Contains(log.String(), "run=7") || !strings.Contains(log.String(), "no space") {
+		t.Errorf("the log says %q", log.String())
+	}
+}
+
+// picky refuses every batch that holds a certain event, as a store does with one
+// that it cannot make JSON of.
+type picky struct{ batches }
+
+func (p *picky) PutEvents(ctx context.Context, events ...Event) error {
+	for _, ev := range events {
+		if ev.Step == 13 {
+			return errors.New("an event that cannot be written")
+		}
+	}
+	return p.batches.PutEvents(ctx, events...)
+}
+
+func TestAnEventThatCannotBeWrittenTakesNoOtherWithIt(t *testing.T) {
+	w := &picky{}
+	b := Broadcast(w, nil)
+	for step := 12; step <= 14; step++ {
+		b.Observe(piecing(1, step, "x"))
+	}
+	b.Observe(Event{RunID: 1, Step: 15, Fact: StepCommitted{}})
+	var steps []int
+	for _, batch := range w.all() {
+		for _, ev := range batch {
+			steps = append(steps, ev.Step)
+		}
+	}
+	n, err := b.Dropped()
+	if diff := cmp.Diff([]int{12, 14, 15}, steps); diff != "" || n != 1 || err == nil {
+		t.Errorf("%d dropped, %v; %s", n, err, diff)
 	}
 }
 
@@ -130,28 +226,14 @@ func TestEventsOfManyAgentsKeepTheOrderOfTheirRun(t *testing.T) {
 	}
 }
 
-func TestEveryWaitForAPersonAndEveryEndIsWrittenAtOnce(t *testing.T) {
-	for _, f := range []Fact{
-		StepCommitted{}, ApprovalRequested{}, QuestionAsked{}, QuestionsAsked{}, PlanProposed{}, RecoveryPaused{}, Answered{}, Aborted{}, Ended{},
-	} {
-		w := &batches{}
-		b := Broadcast(w, nil)
-		b.Observe(Event{RunID: 1, Fact: ToolCalled{}})
-		b.Observe(Event{RunID: 1, Fact: f})
-		if got := w.all(); len(got) != 1 || len(got[0]) != 2 {
-			t.Errorf("%s waits: %v", f.Kind(), got)
-		}
-	}
-}
-
 func TestAFullBufferDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &batches{}
 		b := Broadcast(w, nil)
-		for range 64 {
-			b.Observe(Event{RunID: 1, Fact: ToolCalled{}})
+		for i := range broadcastMax {
+			b.Observe(piecing(1, i, "x"))
 		}
-		if got := w.all(); len(got) != 1 || len(got[0]) != 64 {
+		if got := w.all(); len(got) != 1 || len(got[0]) != broadcastMax {
 			t.Errorf("%d batches", len(got))
 		}
 		time.Sleep(time.Second)
@@ -162,18 +244,17 @@ func TestAFullBufferDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestOnlyAdjacentTokensOfOneStepAreJoined(t *testing.T) {
+func TestOnlyTokensOfOneStepAreJoined(t *testing.T) {
 	w := &batches{}
 	b := Broadcast(w, nil)
-	token := func(run RunID, step int, s string) Event { return Event{RunID: run, Step: step, Fact: Token{Text: s}} }
 	sent := []Event{
-		token(1, 1, " a"), token(1, 1, "b "), token(1, 2, "c"), token(2, 2, "d"), token(1, 2, "e"),
-		{RunID: 1, Step: 2, Fact: ToolCalled{}}, token(1, 2, "f"), token(1, 2, "g"), {RunID: 1, Step: 2, Fact: Ended{}},
+		piecing(1, 1, " a"), piecing(1, 1, "b "), piecing(1, 2, "c"), piecing(2, 2, "d"), piecing(1, 2, "e"),
+		{RunID: 1, Step: 2, Fact: ToolCalled{}}, piecing(1, 2, "f"), piecing(1, 2, "g"), {RunID: 1, Step: 2, Fact: Ended{}},
 	}
 	for _, ev := range sent {
 		b.Observe(ev)
 	}
-	want := []Event{token(1, 1, " ab "), token(1, 2, "c"), token(2, 2, "d"), token(1, 2, "e"), sent[5], token(1, 2, "fg"), sent[8]}
+	want := []Event{piecing(1, 1, " ab "), piecing(1, 2, "ce"), piecing(2, 2, "d"), sent[5], piecing(1, 2, "fg"), sent[8]}
 	var got []Event
 	for _, batch := range w.all() {
 		got = append(got, batch...)

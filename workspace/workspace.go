@@ -150,6 +150,8 @@ type directory struct {
 
 	whole chan struct{} // holds one token: see Exclusive
 
+	digests digests
+
 	mu     sync.Mutex
 	closed bool
 	locks  map[string]*pathLock

@@ -153,24 +153,6 @@ func (w *Workspace) remove(ctx context.Context, rel string, check func(*target) 
 	return w.report(ctx, t, &c)
 }
 
-// Digest is the SHA-256 of a file's bytes in hex, and "" when nothing is there:
-// what a decision about the file was taken on. Reading it is not reading the
-// file, as far as whole-file writes are concerned.
-func (w *Workspace) Digest(ctx context.Context, rel string) (string, error) {
-	real, err := w.enter(policy.Read, rel)
-	if err != nil {
-		return "", err
-	}
-	data, err := w.slurp(ctx, real)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return digestOf(data), nil
-}
-
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

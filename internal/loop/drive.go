@@ -98,8 +98,13 @@ type drive struct {
 	lost          int64 // tokens of completions whose step never came to be: they count against the budget
 	entryCap      int
 	foldNow       bool
-	about         memory.Words // what the run has named so far
+	resumed       bool
+	selected      sandbox.Applied // how commands are contained
+	unheard       []store.Said    // what an operator said to an earlier drive, until it is heard
+	about         memory.Words    // what the run has named so far
 	words         memory.Cache
+	evidence      map[string]*evidence // by scope of notes
+	looks         looks
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
 	stall         *stall
 	media         []provider.Media
@@ -207,6 +212,9 @@ func isNil(v any) bool {
 // the boundary of commands, the tools and the gate. A contract that can never
 // work fails here, before anything is written or billed.
 func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
+	if err := h.checkMask(c); err != nil {
+		return nil, err
+	}
 	root, err := filepath.Abs(c.Root)
 	if err != nil {
 		return nil, &task.InvalidError{Field: "Root", Reason: err.Error(), Err: err}
@@ -306,6 +314,7 @@ func (d *drive) start(ctx context.Context, turn *Turn) error {
 		d.ledger.Add(turn.Seed...)
 		d.ledger.Committed()
 	}
+	d.foldNow = d.foldNow || d.contract.Compaction.Now // here, so that no resume folds again
 	lease, err := d.store.StartRun(ctx, s)
 	if err != nil {
 		return err
@@ -358,6 +367,9 @@ func (d *drive) setPolicy() {
 func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 	ctx, release := d.lease.Context(ctx)
 	defer release()
+	if err := d.listen(ctx); err != nil {
+		return d.conclude(ctx, nil, err)
+	}
 	ctx, cancel := d.withDeadline(ctx)
 	defer cancel()
 	ctx, heedless := d.heed(ctx)
@@ -493,6 +505,7 @@ func (d *drive) conforms(st *step) bool {
 // work corrects the kind of a turn whose first completion asked for something,
 // before anything of it happens.
 func (d *drive) work(ctx context.Context) error {
+	d.rec.contained(d.selected)
 	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
 }
 
@@ -655,6 +668,8 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	}
 	d.concluded = true
 	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped()}
+	// Behind the end of the lease, which still writes what was said last.
+	defer func() { res.Undelivered = d.handBack(ctx) }()
 	if out != nil {
 		res.Outcome = *out
 		if out.Kind == trace.Success || out.Kind == trace.Finished {

@@ -310,6 +310,7 @@ func TestARequestThatOutgrewTheWindowIsMadeSmallerOnce(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)
+			f.note(f.dir, "k", "v")
 			m := f.folds(append(append(f.pages(tc.pages), tooLong), tc.again...)...)
 			res, err := f.run(tc.change)
 			if res.Outcome.Kind != tc.outcome || (err != nil) != (tc.outcome != trace.Finished) {
@@ -337,6 +338,16 @@ func TestARequestThatOutgrewTheWindowIsMadeSmallerOnce(t *testing.T) {
 			}
 			if compacting != tc.asks-1 {
 				t.Errorf("attempts: %+v", attempts)
+			}
+			for _, kind := range []string{"assembled", "memory_recall"} {
+				for i, row := range f.contextKinds(res.RunID, kind) {
+					if !strings.HasPrefix(row, fmt.Sprintf("%d ", i+1)) {
+						t.Errorf("row %d of kind %s is %q: want one for each step", i, kind, row)
+					}
+				}
+				if n := len(f.contextKinds(res.RunID, kind)); n != tc.pages+1 {
+					t.Errorf("%d rows %s for %d steps", n, kind, tc.pages+1)
+				}
 			}
 		})
 	}
@@ -395,10 +406,12 @@ type said1 struct {
 
 func (s *said1) Pending() Steering {
 	if s.n++; s.n == s.at {
-		return Steering{Messages: []string{s.text}}
+		return Steering{Messages: []store.Said{{Text: s.text}}}
 	}
 	return Steering{}
 }
+
+func (s *said1) Attach(int, func(store.Said)) {}
 
 func (s *said1) Interrupted(When) bool   { return false }
 func (s *said1) AtOnce() <-chan struct{} { return nil }

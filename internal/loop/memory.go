@@ -55,10 +55,11 @@ func (d *drive) ranked(ctx context.Context, scope string, entries []store.Memory
 	}
 	var draws map[string]int
 	if len(entries) > 1 {
-		var err error
-		if draws, err = d.store.MemoryDraws(ctx, scope); err != nil {
+		e, err := d.evidenceOf(ctx, scope)
+		if err != nil {
 			return nil, err
 		}
+		draws = e.draws
 	}
 	notes := make([]memory.Note, len(entries))
 	for i, e := range entries {
@@ -72,13 +73,59 @@ func (d *drive) ranked(ctx context.Context, scope string, entries []store.Memory
 	return out, nil
 }
 
+// evidence is what the store knew about the notes of a scope when the drive first
+// asked, and what the drive has added since. Counting it again on every step would
+// cost a scan of every recall that there ever was. What other runs add meanwhile
+// shows with the next drive.
+type evidence struct {
+	draws map[string]int  // distinct runs, by key
+	own   map[string]bool // keys that this run has drawn on
+}
+
+func (d *drive) evidenceOf(ctx context.Context, scope string) (*evidence, error) {
+	if e := d.evidence[scope]; e != nil {
+		return e, nil
+	}
+	e := &evidence{own: map[string]bool{}}
+	var err error
+	if e.draws, err = d.store.MemoryDraws(ctx, scope); err != nil {
+		return nil, err
+	}
+	if d.resumed {
+		recalls, err := d.store.MemoryRecalls(ctx, d.runID())
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range recalls {
+			if r.Workspace == scope {
+				e.own[r.Key] = true
+			}
+		}
+	}
+	if d.evidence == nil {
+		d.evidence = map[string]*evidence{}
+	}
+	d.evidence[scope] = e
+	return e, nil
+}
+
+// drawn adds what the run itself has drawn on.
+func (d *drive) drawn(scope, key string) {
+	if e := d.evidence[scope]; e != nil && !e.own[key] {
+		e.own[key] = true
+		e.draws[key]++
+	}
+}
+
 // drew records the notes that a request carried which was answered: the evidence
 // by which notes are kept.
 func (d *drive) drew(st *step) {
 	for _, key := range st.recalled.own {
+		d.drawn(d.memoryKey(), key)
 		d.lease.Record(store.MemoryRecall{Step: st.n, Workspace: d.memoryKey(), Key: key})
 	}
 	for _, key := range st.recalled.shared {
+		d.drawn(store.GlobalMemoryWorkspace, key)
 		d.lease.Record(store.MemoryRecall{Step: st.n, Workspace: store.GlobalMemoryWorkspace, Key: key})
 	}
 }
@@ -185,6 +232,10 @@ func (d *drive) dropNote(ctx context.Context, st *step, c *call) error {
 	case store.ForgotPinned:
 		d.refusePinned(st, c, in.Key)
 	case store.ForgotRemoved:
+		if e := d.evidence[scope]; e != nil { // forgetting takes the evidence along
+			delete(e.draws, in.Key)
+			delete(e.own, in.Key)
+		}
 		d.rec.context(st.n, "memory_forget", in.Key)
 		d.emit(st.n, trace.MemoryForgot{Key: in.Key})
 		d.endNote(st, c, "forgot "+in.Key, fmt.Sprintf("\n[forget] The note %s is gone.\n", quote(in.Key)))

@@ -3,11 +3,16 @@ package loop
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/failpoint"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
@@ -199,5 +204,92 @@ func TestNobodyIsAskedAboutANote(t *testing.T) {
 	res := f.must(trace.Finished)
 	if r := f.refusals(res.RunID); len(r) != 0 {
 		t.Errorf("refusals %+v", r)
+	}
+}
+
+// counting is a fixture whose store counts its statements by name.
+func counting(t *testing.T) (*fixture, func(name string) int) {
+	t.Helper()
+	var mu sync.Mutex
+	counts := map[string]int{}
+	f := newFixture(t)
+	st, err := store.Open(failpoint.With(context.Background(), func(point string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		counts[point]++
+		return nil
+	}), filepath.Join(t.TempDir(), "counted.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	f.store, f.host.Store = st, st
+	return f, func(name string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return counts[name]
+	}
+}
+
+func TestTheEvidenceForNotesIsCountedOnceADrive(t *testing.T) {
+	f, count := counting(t)
+	for i := range 3 {
+		f.note(f.dir, fmt.Sprintf("k%d", i), "a note")
+	}
+	f.script(readCall("a"), forget("k1"), readCall("b"), readCall("c"), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	if n := count("memory draws"); n != 1 {
+		t.Errorf("counted %d times in a run of five steps", n)
+	}
+	// What the drive added by itself is what the store counts.
+	draws, err := f.store.MemoryDraws(context.Background(), f.dir)
+	if diff := cmp.Diff(map[string]int{"k0": 1, "k2": 1}, draws); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if n := len(f.recalls(res.RunID)); n != 3+3+2+2+2-2 {
+		t.Errorf("%d recalls: %v", n, f.recalls(res.RunID))
+	}
+}
+
+func TestWhatADriveAddsToTheEvidenceIsWhatTheStoreCounts(t *testing.T) {
+	f := newFixture(t)
+	for i := range 3 {
+		f.note(f.dir, fmt.Sprintf("k%d", i), "a note")
+	}
+	f.script(scripted.Say("done"))
+	f.must(trace.Finished) // one run has drawn on all of them
+	d, err := newDrive(context.Background(), f.host.withDefaults(), f.contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	same := func(when string, want int) {
+		t.Helper()
+		if err := d.lease.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := f.store.MemoryDraws(context.Background(), f.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := d.evidenceOf(context.Background(), f.dir)
+		if diff := cmp.Diff(stored, e.draws); err != nil || diff != "" || e.draws["k0"] != want {
+			t.Errorf("%s: %v, %d draws %s", when, err, e.draws["k0"], diff)
+		}
+	}
+	same("at first", 1)
+	for n := 1; n <= 3; n++ {
+		d.drew(&step{n: n, recalled: recalled{own: []string{"k0", "k1"}}})
+		same("a run counts once", 2)
+	}
+	d.resumed, d.evidence = true, nil
+	same("after a resume", 2)
+	d.drew(&step{n: 4, recalled: recalled{own: []string{"k0"}}})
+	same("which counts no second time", 2)
+	if err := d.lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 }

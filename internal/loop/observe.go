@@ -2,11 +2,9 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
-	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -22,7 +20,7 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	}
 	st.room = d.room()
 	d.entryCap = prompt.EntryCap(st.room)
-	switch interrupted, err := d.steer(ctx, st); {
+	switch interrupted, err := d.steer(ctx, st.n); {
 	case err != nil:
 		return nil, nil, err
 	case interrupted:
@@ -69,7 +67,7 @@ func (d *drive) room() int {
 
 // compose makes the request of a step out of the ledger.
 func (d *drive) compose(ctx context.Context, st *step) (*provider.Request, error) {
-	refreshed, err := d.refresh(ctx)
+	refreshed, err := d.refresh(ctx, st.room)
 	if err != nil {
 		return nil, err
 	}
@@ -125,51 +123,4 @@ func (d *drive) frame(opening bool) prompt.Frame {
 		t.Criterion = d.criterion.Describe()
 	}
 	return t.Frame()
-}
-
-// refresh looks again at the reads that would be shown and may no longer be
-// true: through the policy and the workspace, as the model would, and an ask
-// counts as a refusal, since nobody is asked for it.
-func (d *drive) refresh(ctx context.Context) (map[int]prompt.Fresh, error) {
-	var out map[int]prompt.Fresh
-	for _, r := range prompt.Reads(d.ledger.Live(), d.workspace.FoldsCase()) {
-		again, ok := d.lookAgain(ctx, r)
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
-		if out == nil {
-			out = map[int]prompt.Fresh{}
-		}
-		out[r.Index] = again
-	}
-	return out, nil
-}
-
-// lookAgain reads one file again if it has to be; ok is false when what was
-// shown still holds.
-func (d *drive) lookAgain(ctx context.Context, r prompt.Read) (prompt.Fresh, bool) {
-	if v := d.workspace.CheckPath(policy.Read, r.Target); v.Effect != policy.Allow {
-		return prompt.Fresh{Why: "the policy does not allow it outright"}, r.Stale()
-	}
-	if !r.Stale() {
-		now, err := d.workspace.Digest(ctx, r.Target)
-		if err == nil && now == r.Digest {
-			return prompt.Fresh{}, false
-		}
-	}
-	first := max(r.First, 1)
-	s, err := d.workspace.ReadLines(ctx, r.Target, first, r.Count, 0)
-	if err != nil {
-		return prompt.Fresh{Why: clean(err.Error())}, true
-	}
-	if r.Count > 0 && s.To < first+r.Count-1 {
-		return prompt.Fresh{Why: fmt.Sprintf("the file has only %d lines by now", s.Total)}, true
-	}
-	if most := d.contract.MaxReadChars; most > 0 && prompt.Characters(s.Text) > most {
-		return prompt.Fresh{Why: fmt.Sprintf("it has over %d characters by now, more than one read may show: ask for a range with offset and limit", most)}, true
-	}
-	return prompt.Fresh{Text: s.Text}, true
 }

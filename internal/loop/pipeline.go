@@ -72,6 +72,10 @@ func (d *drive) batchSize(calls []*call) int {
 // A call that does not get so far is settled with what the model is told.
 func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	d.emit(st.n, trace.ToolCalled{Name: c.name, Target: c.target()})
+	if d.masked(c.name) {
+		d.refuseMasked(st, c)
+		return nil
+	}
 	entry, ok := d.catalogue.byName[c.name]
 	if !ok {
 		c.refuse(st.n, "unknown tool "+c.name, prompt.UnknownTool(c.name, d.catalogue.names))

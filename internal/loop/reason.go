@@ -59,6 +59,7 @@ func (d *drive) reason(ctx context.Context, st *step, req *provider.Request) err
 func (d *drive) gaveUp(st *step, err error) error {
 	var esc *escalation
 	if errors.As(err, &esc) {
+		st.carried() // what was refused for good is what there is to look at
 		decision := "escalated after " + failureWord(esc.err)
 		if esc.note != "" {
 			decision += " (" + esc.note + ")"
@@ -173,9 +174,8 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	case len(resp.Carry) > 0 && !json.Valid(resp.Carry):
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Usage: resp.Usage, Message: "what the provider wants handed back is no JSON"}
 	}
-	if st.record != nil {
-		st.record()
-		st.record = nil
+	if err == nil && purpose == store.ForStep {
+		st.carried()
 	}
 	d.rec.providerCall(st.n, attempt, purpose, resp, err, took)
 	d.tellRefusedDial(st.n, err)

@@ -29,6 +29,8 @@ type Resumption struct {
 	Contract *task.Contract
 	// Policy replaces the recorded one.
 	Policy *policy.Policy
+	// ToolMask replaces that of the contract for this drive; nil leaves it.
+	ToolMask []string
 
 	// At most one of these is set: what the run waits for.
 	Decision *Decision
@@ -73,6 +75,10 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 	}
 	lease, left, err := h.Store.EnterDrive(ctx, id, opts)
 	if err != nil {
+		var refused *store.ResumeError
+		if errors.As(err, &refused) && refused.Reason == store.UnfinishedReply {
+			res.Undelivered = handBack(ctx, h, id, nil) // it can never be driven again
+		}
 		return nil, res, err
 	}
 	if lease == nil {
@@ -275,6 +281,9 @@ func DecideFrom(ctx context.Context, st *store.Store, d Decision, by string) (bo
 // report is the result of a run that is not driven: it ended, or it waits.
 func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
 	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
+	if left.Outcome.Kind.Final() {
+		res.Undelivered = handBack(ctx, h, id, nil) // of an owner that died behind the end
+	}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
 		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
 			if err != nil {
@@ -362,6 +371,9 @@ func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*
 	if whole, same := verify.WithPins(stated, recorded.Verify); same {
 		c.Verify = whole
 	}
+	if r.ToolMask != nil {
+		c.ToolMask = r.ToolMask
+	}
 	c = c.Clone()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -393,6 +405,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			d.reply = t.Text
 		}
 	}
+	d.resumed = true
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
 	d.lost = max(0, left.CalledTokens-left.SpentTokens-d.owed)

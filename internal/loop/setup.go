@@ -185,7 +185,10 @@ func (d *drive) composeSystem(ctx context.Context) error {
 		Family: string(composed.Family), Bytes: len(composed.Text), Source: composed.Source,
 		Boundary: composed.Boundary, Instructions: composed.Instructions,
 	})
-	d.rec.contained(applied)
+	// A turn that may be a plain answer selects nothing until it is work.
+	if d.selected = applied; !d.classifies || d.settled {
+		d.rec.contained(applied)
+	}
 	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
 	return nil
 }

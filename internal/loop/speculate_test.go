@@ -105,6 +105,8 @@ func TestWhichReadsStartEarly(t *testing.T) {
 			nil, nil, nil, trace.Speculated{Started: 1, Used: 1}},
 		{"none that is denied, and none behind it", []provider.ToolCall{file("hidden/x"), file("a")}, nil, nil, nil, trace.Speculated{}},
 		{"none with bad arguments", []provider.ToolCall{scripted.Tool("read_file", map[string]int{"path": 3}), file("a")}, nil, nil, nil, trace.Speculated{}},
+		{"none that is withheld, and none behind it", []provider.ToolCall{file("a"), file("b")}, nil, nil,
+			func(c *task.Contract) { c.ToolMask = []string{"read_file"} }, trace.Speculated{}},
 		{"none of an unknown tool", []provider.ToolCall{scripted.Tool("nothing", nil), file("a")}, nil, nil, nil, trace.Speculated{}},
 		{"none when calls run one by one", []provider.ToolCall{file("a"), file("b")}, nil, nil,
 			func(c *task.Contract) { c.MaxParallelReads = 1 }, trace.Speculated{}},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -25,7 +27,7 @@ const (
 
 // Steering is what an operator wants of a running turn.
 type Steering struct {
-	Messages    []string
+	Messages    []store.Said
 	Interrupted bool
 	When        When // of the interrupt
 	Fold        bool
@@ -34,6 +36,9 @@ type Steering struct {
 // Inbox is what an operator says to a running turn. It is read by one drive and
 // written by anybody.
 type Inbox interface {
+	// Attach has the words that are waiting, and those to come, numbered from next
+	// on and handed to keep as they are said. keep never blocks.
+	Attach(next int, keep func(store.Said))
 	// Pending takes what is waiting. It never blocks.
 	Pending() Steering
 	// Interrupted tells without taking whether an interrupt of that kind, or an
@@ -62,33 +67,54 @@ func (d *drive) heed(ctx context.Context) (_ context.Context, release func()) {
 	return ctx, func() { cancel(context.Canceled); <-done }
 }
 
+// listen takes up what an operator said to a drive that died, and has what is
+// said to this one kept from the moment that it is said.
+func (d *drive) listen(ctx context.Context) (err error) {
+	d.entryCap = prompt.EntryCap(d.room()) // for what is heard before the first step
+	next := 0
+	if d.resumed {
+		if d.unheard, next, err = d.store.Unheard(ctx, d.runID()); err != nil {
+			return err
+		}
+	}
+	if d.host.Inbox != nil {
+		d.host.Inbox.Attach(next, func(m store.Said) { d.lease.Record(m) })
+	}
+	return nil
+}
+
 // steer is what an operator said, taken at a boundary of a step. Every word is
 // durable before anything else happens, also when it came together with an
 // interrupt, which ends the turn here.
-func (d *drive) steer(ctx context.Context, st *step) (interrupted bool, err error) {
-	said, interrupted := d.hear(st.n)
-	if len(said) > 0 {
-		err = d.tell(ctx, said...)
-	}
-	return interrupted, err
-}
-
-// hear takes what is waiting and makes observations of it, which the caller
-// makes durable.
-func (d *drive) hear(n int) (said []trace.Observation, interrupted bool) {
-	if d.host.Inbox == nil {
-		return nil, false
-	}
-	s := d.host.Inbox.Pending()
-	for _, text := range s.Messages {
-		said = append(said, prompt.Steered(n, clean(text), d.entryCap))
-		d.rec.context(n, "steered", fmt.Sprintf("%d characters", prompt.Characters(text)))
+func (d *drive) steer(ctx context.Context, n int) (interrupted bool, err error) {
+	s := Steering{Messages: d.unheard}
+	d.unheard = nil
+	if d.host.Inbox != nil {
+		said := d.host.Inbox.Pending()
+		said.Messages = append(s.Messages, said.Messages...)
+		s = said
 	}
 	if s.Fold {
 		d.foldNow = true
 		d.rec.context(n, "steered", "fold")
 	}
-	return said, s.Interrupted
+	if len(s.Messages) == 0 {
+		return s.Interrupted, nil
+	}
+	words := make([]store.Heard, len(s.Messages))
+	for i, m := range s.Messages {
+		words[i] = store.Heard{Said: m, Observation: prompt.Steered(n, clean(m.Text), d.entryCap)}
+		d.rec.context(n, "steered", fmt.Sprintf("%d characters", prompt.Characters(m.Text)))
+	}
+	heard, err := d.store.Hear(ctx, d.lease, words...)
+	if err != nil {
+		return s.Interrupted, err
+	}
+	for _, w := range heard {
+		d.ledger.Add(w.Observation)
+	}
+	d.ledger.Committed()
+	return s.Interrupted, nil
 }
 
 // stopsHere reports whether the operator wants the turn to end with the
@@ -98,14 +124,44 @@ func (d *drive) stopsHere(ctx context.Context, st *step) (bool, error) {
 	if d.host.Inbox == nil || !d.host.Inbox.Interrupted(AfterCompletion) {
 		return false, nil
 	}
-	return d.steer(ctx, st)
+	return d.steer(ctx, st.n)
 }
 
 // stopped ends a run that the operator stopped at once: at its last committed
 // step, with everything that was said.
 func (d *drive) stopped(ctx context.Context) (*trace.Outcome, error) {
-	said, _ := d.hear(d.last + 1)
-	return d.finish(ctx, trace.Outcome{Kind: trace.Cancelled, Steps: d.last}, said...)
+	if _, err := d.steer(context.WithoutCancel(ctx), d.last+1); err != nil {
+		return nil, err
+	}
+	return d.finish(ctx, trace.Outcome{Kind: trace.Cancelled, Steps: d.last})
+}
+
+// handBack settles what was said and never heard, now that nobody will hear it,
+// and returns what an earlier drive was told: what this one was told its caller
+// has.
+func (d *drive) handBack(ctx context.Context) []string {
+	if d.host.Inbox == nil && len(d.unheard) == 0 {
+		return nil
+	}
+	return handBack(ctx, d.host, d.runID(), func(m store.Said) bool {
+		return slices.ContainsFunc(d.unheard, func(u store.Said) bool { return u.Number == m.Number })
+	})
+}
+
+// handBack settles what was said to a run and never heard, and returns those of
+// it that are wanted.
+func handBack(ctx context.Context, h Host, run trace.RunID, wanted func(store.Said) bool) (texts []string) {
+	back, err := h.Store.HandBack(context.WithoutCancel(ctx), run)
+	if err != nil {
+		h.Log.Error("what an operator said could not be handed back", "run", run, "error", err)
+		return nil
+	}
+	for _, m := range back {
+		if wanted == nil || wanted(m) {
+			texts = append(texts, m.Text)
+		}
+	}
+	return texts
 }
 
 // endedBy is the reason why a drive's context ended, where that decides how the

@@ -48,6 +48,15 @@ type step struct {
 	stopped  bool           // the operator ended the turn before a tool of it ran
 }
 
+// carried records what the request carried, once for a step: of a request that
+// was refused and made again only what came of it is told.
+func (s *step) carried() {
+	if s.record != nil {
+		s.record()
+		s.record = nil
+	}
+}
+
 // observations are what the step adds to the ledger, in order: one for each
 // call that has a result, then what the loop has to say.
 func (s *step) observations() []trace.Observation {

@@ -211,6 +211,10 @@ func (f *fit) refresh(i int, o trace.Observation, written, limit int) {
 	if written == 0 && !asked {
 		return
 	}
+	if got.Beyond {
+		f.entries[i].dead = true
+		return
+	}
 	r := Read{Index: i, Target: o.Target, First: o.First, Count: o.Count, Digest: o.Digest, Step: o.Step, WrittenAt: written}
 	chars := utf8.RuneCountInString(got.Text)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,6 +138,53 @@ func TestAnyLedgerGivesARequestThatAVendorTakes(t *testing.T) {
 			return rapid.IntRange(0, n-1).Draw(t, strconv.Itoa(i))
 		}))
 	})
+}
+
+// What has no place in a section need not be looked at: the section is the same
+// to the byte.
+func TestWhatHasNoPlaceNeedNotBeLookedAt(t *testing.T) {
+	skipped := 0
+	rapid.Check(t, func(t *rapid.T) {
+		i := 0
+		all := inputOf(func(n int) int {
+			i++
+			return rapid.IntRange(0, n-1).Draw(t, strconv.Itoa(i))
+		})
+		for i := range all.Ledger {
+			if rapid.Bool().Draw(t, "digest") {
+				all.Ledger[i].Digest = "d"
+			}
+		}
+		some := all
+		all.Fresh, some.Fresh = map[int]Fresh{}, map[int]Fresh{}
+		reads := Reads(all.Ledger, all.FoldCase)
+		used := 0
+		for _, r := range slices.Backward(reads) {
+			fresh := Fresh{Text: strings.Repeat("fresh ", rapid.IntRange(1, 300).Draw(t, "size"))}
+			changed := r.Stale() || rapid.Bool().Draw(t, "changed")
+			if changed {
+				all.Fresh[r.Index] = fresh
+			}
+			switch {
+			case r.Beyond(all.Tokens, used):
+				skipped++
+				some.Fresh[r.Index] = Fresh{Beyond: true}
+			case !changed:
+				used += r.Cost
+			case Characters(fresh.Text) <= EntryCap(all.Tokens):
+				used += EstimateTokens(fresh.Text)
+				fallthrough
+			default:
+				some.Fresh[r.Index] = fresh
+			}
+		}
+		if diff := cmp.Diff(Assemble(all).Text, Assemble(some).Text); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+	if skipped == 0 {
+		t.Error("nothing was ever skipped")
+	}
 }
 
 func FuzzAssembleRender(f *testing.F) {

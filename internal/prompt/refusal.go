@@ -56,6 +56,11 @@ func PlanFirst(tool string) string {
 	return message(fmt.Sprintf("[%s refused] No plan is approved yet. Nothing was done. Propose one with propose_plan first.", label(tool)))
 }
 
+// Withheld answers a call of a tool that the operator withholds for the turn.
+func Withheld(tool string) string {
+	return message(fmt.Sprintf("[%s refused] The operator withholds this tool for now. Nothing was done. Go on without it.", label(tool)))
+}
+
 // UnknownTool answers a call of a tool that is not offered.
 func UnknownTool(name string, offered []string) string {
 	text := fmt.Sprintf("[unknown tool %s] There is no such tool; nothing was done.", label(name))

@@ -17,10 +17,17 @@ type Read struct {
 	Digest       string // of the bytes it saw, empty when unknown
 	Step         int    // of the read
 	WrittenAt    int    // the first step at which this run wrote the path since, 0 for never
+	Cost         int    // tokens of its text as it stands in the ledger
+	Newer        int    // tokens of what stands behind it in the ledger, other Reads aside
 }
 
 // Stale reports whether the run itself made the read wrong.
 func (r Read) Stale() bool { return r.WrittenAt > 0 }
+
+// Beyond reports that the read has no place in a section of room tokens, whatever
+// the file holds by now: nobody has to look at it. reads are the tokens of the
+// newer Reads, as they will be shown.
+func (r Read) Beyond(room, reads int) bool { return r.Newer+reads > max(room, 0) }
 
 // Fresh is the caller's second look at a Read: the text as it is now, of the
 // same lines, or why it cannot be shown.
@@ -28,6 +35,8 @@ type Fresh struct {
 	Text string
 	// Why is a short clause ("the policy refuses it"), empty for success.
 	Why string
+	// Beyond says that nobody looked, because the read has no place: Read.Beyond.
+	Beyond bool
 }
 
 // Reads lists the file reads of a ledger that no later read covers and that
@@ -42,18 +51,21 @@ type Fresh struct {
 func Reads(ledger []trace.Observation, foldCase bool) []Read {
 	marks := supersession(ledger, foldCase)
 	var reads []Read
-	for i, o := range ledger {
-		if o.Kind != trace.ObsRead || o.Target == "" || marks[i].superseded > 0 {
-			continue
+	newer := 0
+	for i, o := range slices.Backward(ledger) {
+		switch {
+		case marks[i].superseded > 0:
+		case o.Kind != trace.ObsRead || o.Target == "" || marks[i].written == 0 && o.Digest == "":
+			newer += EstimateTokens(line(o.Text))
+		default:
+			reads = append(reads, Read{
+				Index: i, Target: o.Target, First: o.First, Count: o.Count,
+				Digest: o.Digest, Step: o.Step, WrittenAt: marks[i].written,
+				Cost: EstimateTokens(line(o.Text)), Newer: newer,
+			})
 		}
-		if marks[i].written == 0 && o.Digest == "" {
-			continue
-		}
-		reads = append(reads, Read{
-			Index: i, Target: o.Target, First: o.First, Count: o.Count,
-			Digest: o.Digest, Step: o.Step, WrittenAt: marks[i].written,
-		})
 	}
+	slices.Reverse(reads)
 	return reads
 }
 

@@ -21,7 +21,7 @@ func sentences(s string) []string {
 		NoToolCall(3, "", provider.FinishPaused), NoToolCall(3, "", provider.FinishError),
 		SearchFailed("web_search", s), Replan(3, s), Replan(1, ""), GateFailed(s), OutputRejected([]string{s, "at /b: want a number"}, 1),
 		Refused("write", s, "secrets/*", "team"), Refused("exec", s, "", ""), Refused("exec", s, "x*", ""), Refused("exec", s, "", "plan-gate"), Denied("net", s, "too far"), Denied("net", s, ""),
-		HookRefused("exec", s, "not today"), NeedsContainment("lookup", "full-access", "workspace-write"), PlanFirst("remember"),
+		HookRefused("exec", s, "not today"), NeedsContainment("lookup", "full-access", "workspace-write"), PlanFirst("remember"), Withheld(s),
 		UnknownTool(s, []string{"grep", "find"}), BadArguments("grep", s), ToolError("lookup", errors.New(s).Error()), ToolPanicked("lookup"),
 		ToolTimedOut("lookup", 30*time.Second), ToolAbandoned("lookup"), ToolResult("lookup", s), Settled("deploy", s), Settled("deploy", ""), NotExecuted(s),
 		Steered(2, s, 1000).Text, Answered(2, "c", "which?", s, 1000).Text, PlanApproved(2, plan, 1000).Text, PlanRevised(2, "c", s, 1000).Text, PlanAccepted(),
