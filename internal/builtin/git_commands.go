@@ -62,9 +62,12 @@ func leftOut(n int) string {
 }
 
 // diffOptions start no program of the repository's choosing. Renames are not
-// looked for, because they show the old name of a file beside the new.
+// looked for, because they show the old name of a file beside the new. Of a
+// repository within this one only the commit is compared: a diff inside of it
+// would follow that repository's settings, which nobody has looked at, and show
+// files past the policy.
 func diffOptions(in gitArgs) []string {
-	argv := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--relative"}
+	argv := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--submodule=short", "--relative"}
 	if in.Staged {
 		argv = append(argv, "--cached")
 	}

@@ -73,6 +73,13 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 			}
 			rest = rest[:2]
 		}
+		if sub == "diff" {
+			for _, want := range []string{"--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--submodule=short"} {
+				if !slices.Contains(rest, want) {
+					t.Errorf("%q lacks %s", argv, want)
+				}
+			}
+		}
 		if sub == "worktree" {
 			if strings.Join(rest, " ") != "add -b reset -- ./checkout" {
 				t.Errorf("worktree has the arguments %q", rest)
