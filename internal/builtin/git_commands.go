@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -145,8 +146,36 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 	return g.git([]string{"add"}, in.Paths...)
 }
 
+// gitCommit looks first whether there is something to commit: git itself would
+// answer with the state of the whole tree, which names files that may not be
+// read. What it did is told in our words for the same reason.
 func gitCommit(g *gitCall, in gitArgs) (gitResult, error) {
-	return g.git([]string{"commit", "--no-verify", "-m", in.Message})
+	staged, err := g.git([]string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--submodule=short", "--ignore-submodules=dirty", "--cached", "--name-status", "-z"})
+	if err != nil || !staged.Success() {
+		return staged, err
+	}
+	states := splitNames(staged.Stdout.String()) // a state, its path, and so on
+	conflicts := 0
+	for i := 0; i < len(states); i += 2 {
+		if states[i] == "U" {
+			conflicts++
+		}
+	}
+	switch {
+	case len(states) == 0 && staged.Stdout.Elided == 0:
+		return gitResult{}, errors.New("nothing is staged, so there is nothing to commit: stage files with git_add first")
+	case conflicts > 0:
+		return gitResult{}, fmt.Errorf("%s in conflict: settle that in the files and stage them with git_add first", plural(conflicts, "file is", "files are"))
+	}
+	done, err := g.git([]string{"commit", "--no-verify", "--quiet", "-m", in.Message})
+	if err != nil || !done.Success() {
+		return done, err
+	}
+	said, err := g.git([]string{"log", "--no-color", "--no-decorate", "--max-count=1", "--format=%h %s"})
+	if err == nil && said.Success() {
+		done.out = "committed " + said.Stdout.String()
+	}
+	return done, nil
 }
 
 func gitBranch(g *gitCall, in gitArgs) (gitResult, error) {

@@ -103,6 +103,9 @@ func (g *gitCall) common() []string {
 		"-c", "core.hooksPath="+os.DevNull, "-c", "core.fsmonitor=false",
 		"-c", "commit.gpgSign=false", "-c", "log.showSignature=false", "-c", "core.editor=true",
 		"-c", "gc.auto=0", "-c", "maintenance.auto=false",
+		// The state of a repository within this one is asked of that repository,
+		// whose settings can start programs.
+		"-c", "diff.ignoreSubmodules=dirty", "-c", "status.submoduleSummary=false",
 		// The owner of the workspace was chosen by whoever opened it.
 		"-c", "safe.directory="+filepath.ToSlash(g.call.Workspace.Root()),
 	)
