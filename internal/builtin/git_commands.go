@@ -178,8 +178,13 @@ func gitCommit(g *gitCall, in gitArgs) (gitResult, error) {
 	return done, nil
 }
 
+// gitBranch is quiet, because in a sparse checkout git lists what is changed.
 func gitBranch(g *gitCall, in gitArgs) (gitResult, error) {
-	return g.git([]string{"switch", "--create=" + in.Name})
+	r, err := g.git([]string{"switch", "--create=" + in.Name, "--quiet"})
+	if err == nil && r.Success() {
+		r.out = "on the new branch " + in.Name
+	}
+	return r, err
 }
 
 // gitWorktree hands git the path as it resolves, so that a link on it cannot be

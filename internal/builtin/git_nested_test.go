@@ -136,3 +136,19 @@ func TestCommitNamesNoFile(t *testing.T) {
 		t.Errorf("git_commit = %q", got)
 	}
 }
+
+func TestANewBranchNamesNoFile(t *testing.T) {
+	r := newRepo(t, policy.Permissive().Layer("ops").DenyRead("secrets/*"))
+	r.write("secrets/k", "KEY\n")
+	r.git("add", ".")
+	r.git("commit", "-qm", "with a secret")
+	r.git("config", "core.sparseCheckout", "true")
+	r.write(".git/info/sparse-checkout", "/*\n")
+	r.write("secrets/k", "NEW\n")
+	got, res := r.call("git_branch", `{"name":"agent/x"}`)
+	wantHas(t, got, "on the new branch agent/x")
+	wantLacks(t, got, "secrets")
+	if res.Failed || r.read("secrets/k") != "NEW\n" {
+		t.Errorf("git_branch = %+v", res)
+	}
+}

@@ -105,7 +105,7 @@ func (g *gitCall) common() []string {
 		"-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		// The state of a repository within this one is asked of that repository,
 		// whose settings can start programs.
-		"-c", "diff.ignoreSubmodules=dirty", "-c", "status.submoduleSummary=false",
+		"-c", "diff.ignoreSubmodules=dirty", "-c", "status.submoduleSummary=false", "-c", "submodule.recurse=false",
 		// The owner of the workspace was chosen by whoever opened it.
 		"-c", "safe.directory="+filepath.ToSlash(g.call.Workspace.Root()),
 	)

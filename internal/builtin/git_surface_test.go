@@ -59,7 +59,7 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 			settings[argv[j+1]] = true
 			j += 2
 		}
-		for _, want := range []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "commit.gpgSign=false", "core.editor=true", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false"} {
+		for _, want := range []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "commit.gpgSign=false", "core.editor=true", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false", "submodule.recurse=false"} {
 			if !settings[want] {
 				t.Errorf("%q lacks -c %s", argv, want)
 			}
@@ -116,7 +116,7 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 	for _, l := range lines {
 		all += strings.Join(l, " ") + "\n"
 	}
-	for _, want := range []string{"--max-count=200", "--max-count=1\n", "--no-ext-diff --no-textconv", "status --porcelain=v1 --untracked-files=normal --ignore-submodules=dirty", "switch --create=push"} {
+	for _, want := range []string{"--max-count=200", "--max-count=1\n", "--no-ext-diff --no-textconv", "status --porcelain=v1 --untracked-files=normal --ignore-submodules=dirty", "switch --create=push --quiet"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no command line has %q in\n%s", want, all)
 		}
