@@ -170,7 +170,7 @@ func TestBranchNames(t *testing.T) {
 	}
 	reasons := map[string]string{}
 	for _, tc := range []struct{ name, why string }{
-		{"", "missing"}, {strings.Repeat("n", 101), "101"}, {"-m", "begins with -"}, {"--help", "begins with -"},
+		{"", "empty"}, {strings.Repeat("n", 101), "101"}, {"-m", "begins with -"}, {"--help", "begins with -"},
 		{"a..b", ".."}, {"a b", "' '"}, {"a~1", "'~'"}, {"a^", "'^'"}, {"a:b", "':'"}, {"a\\b", `'\\'`}, {"é", "'é'"}, {"a\x00", `'\x00'`},
 		{"a//b", "empty part"}, {"/a", "empty part"}, {"a/", "empty part"}, {"a/./b", "dot"}, {".a", "dot"},
 		{"x.lock", ".lock"}, {"a/x.lock/b", ".lock"}, {"a.", "ends in a dot"}, {"@{u}", "'@'"},

@@ -172,7 +172,10 @@ func listTool() tool.Tool {
 			if err := ended(ctx); err != nil {
 				return tool.Result{}, err
 			}
-			if err != nil {
+			switch {
+			case isRefusal(err):
+				return tool.Result{}, err
+			case err != nil:
 				return listFailed(in.Path, err), nil
 			}
 			path := in.Path
@@ -189,9 +192,6 @@ func listTool() tool.Tool {
 }
 
 func listFailed(path string, err error) tool.Result {
-	if r, ok := refusal("read", err); ok {
-		return r
-	}
 	reason := err.Error()
 	if errors.Is(err, workspace.ErrNotRegular) {
 		reason = printable(path) + " is not a directory"

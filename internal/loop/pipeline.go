@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
@@ -101,6 +102,7 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		return nil
 	case err != nil:
 		d.fail(st, c, err)
+		d.recordRefusal(st, c)
 		return nil
 	}
 	ok, err = d.permit(ctx, st, c, needs)
@@ -213,6 +215,16 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 			return err
 		}
 	}
+	if err := d.runAll(ctx, st, ready); err != nil {
+		return err
+	}
+	for _, c := range ready {
+		d.recordRefusal(st, c)
+	}
+	return nil
+}
+
+func (d *drive) runAll(ctx context.Context, st *step, ready []*call) error {
 	if len(ready) == 1 {
 		return d.runCall(ctx, st, ready[0])
 	}
@@ -227,6 +239,18 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 // errGoexit stands for a panic where a tool ended its goroutine instead of
 // returning, as a test's FailNow does.
 var errGoexit = errors.New("it ended its goroutine")
+
+// recordRefusal puts a refusal that a tool made itself where those of the gate
+// are: in the trace, and before the watcher.
+func (d *drive) recordRefusal(st *step, c *call) {
+	re := c.refusal
+	if re == nil {
+		return
+	}
+	c.refusal = nil
+	d.rec.refusal(st.n, judged{need: policy.Need{Act: re.Act, Target: re.Target}, verdict: policy.Verdict{Rule: re.Rule, Layer: re.Layer}}, "")
+	d.emit(st.n, trace.RefusedAct{Act: string(re.Act), Target: re.Target, Rule: re.Rule, Layer: re.Layer})
+}
 
 // ended is how a tool came back.
 type ended struct {
@@ -399,8 +423,18 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	c.observation.Text += prompt.ImagesNotShown(len(r.Media))
 }
 
-// fail settles a call with an error that the model is told.
+// fail settles a call with an error that the model is told. A refusal that a tool
+// of the library makes itself reads like one of the gate; who calls records it.
 func (d *drive) fail(st *step, c *call, err error) {
+	if re := (*policy.RefusedError)(nil); errors.As(err, &re) && d.catalogue.byName[c.name].builtin {
+		text, decision := prompt.Refused(re.Act, re.Target, re.Rule, re.Layer), fmt.Sprintf("%s refused", re.Act)
+		if own := (*builtin.Refused)(nil); errors.As(err, &own) {
+			text, decision = own.Text, own.Decision
+		}
+		c.refusal = re
+		c.refuse(st.n, decision, prompt.Bound(clean(text), d.entryCap, trace.ObsError))
+		return
+	}
 	c.refuse(st.n, c.name+" failed", prompt.Bound(clean(prompt.ToolError(c.name, err.Error())), d.entryCap, trace.ObsError))
 }
 

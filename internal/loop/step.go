@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -135,6 +136,7 @@ type call struct {
 	decision    string
 	changed     bool
 	media       []provider.Media
+	refusal     *policy.RefusedError // made by the tool itself, to be recorded
 }
 
 // newCalls gives the calls of a response identities of our own.
