@@ -266,7 +266,7 @@ func (d *drive) request(st *step, c *call, about judged) approve.Request {
 		RunID: d.runID(), Step: st.n, Tool: c.name, Args: c.args, Argv: about.need.Argv,
 	}
 	p, ok := c.tool.(tool.Previewer)
-	if ok && !d.panics(c.name, func() { req.Content = p.Preview(d.toolCall(st, c)) }) {
+	if ok && d.panics(c.name, func() { req.Content = p.Preview(d.toolCall(st, c)) }) == nil {
 		// What the tool itself shows is what it will do.
 	} else if about.need.Act == policy.Exec && len(about.need.Argv) == 0 {
 		req.Content = string(c.args)

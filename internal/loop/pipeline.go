@@ -96,9 +96,10 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		return own.perform(ctx, st, c)
 	}
 	needs, err := d.needs(c, d.toolCall(st, c))
+	var crash *toolPanic
 	switch {
-	case errors.Is(err, errToolPanicked):
-		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+	case errors.As(err, &crash):
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name, crash.with))
 		return nil
 	case err != nil:
 		d.fail(st, c, err)
@@ -162,26 +163,28 @@ func (d *drive) needs(c *call, tc tool.Call) (needs []policy.Need, err error) {
 	if !ok || d.planHolds(c) {
 		return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil
 	}
-	if d.panics(c.name, func() { needs, err = n.Needs(tc) }) {
-		return nil, errToolPanicked
+	if crash := d.panics(c.name, func() { needs, err = n.Needs(tc) }); crash != nil {
+		return nil, crash
 	}
 	return needs, err
 }
 
-// errToolPanicked says that a tool panicked before it was called.
-var errToolPanicked = errors.New("the tool panicked")
+// toolPanic says that a tool panicked before it was called, and with what.
+type toolPanic struct{ with any }
+
+func (p *toolPanic) Error() string { return "the tool panicked" }
 
 // panics runs a part of a tool that is not its call, on this goroutine: a tool
 // must not take the program down that it is registered in.
-func (d *drive) panics(name string, part func()) (panicked bool) {
+func (d *drive) panics(name string, part func()) (crash *toolPanic) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.log.Error("tool panicked", "run", d.runID(), "tool", name, "panic", p, "stack", string(debug.Stack()))
-			panicked = true
+			crash = &toolPanic{p}
 		}
 	}()
 	part()
-	return false
+	return nil
 }
 
 func (d *drive) toolCall(st *step, c *call) tool.Call {
@@ -373,7 +376,7 @@ func (d *drive) abandon(ctx context.Context, st *step, c *call) error {
 func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	switch {
 	case e.panic != nil:
-		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name, e.panic))
 		return
 	case e.err != nil && timedOut:
 		c.refuse(st.n, c.name+" timed out", prompt.ToolTimedOut(c.name, c.spec.Timeout))
