@@ -232,6 +232,13 @@ func TestRefusalOfTheWorkspaceReadsLikeARefusal(t *testing.T) {
 	wantHas(t, got, "gate: read ../x by "+policy.OutsideRoot)
 }
 
+func TestHeadOfAReadWhoseLinesWereNotAllCounted(t *testing.T) {
+	s := workspace.Slice{Content: workspace.Content{Kind: workspace.KindText, Encoding: workspace.UTF8, Text: "x\n"}, Path: "big", From: 3, To: 3, Total: 90, AtLeast: true}
+	if got := readResult("big", s, 3, 1); got.Text != "\n[read big lines 3-3 of at least 90]\nx\n" || got.First != 3 || got.Count != 1 {
+		t.Errorf("result = %+v", got)
+	}
+}
+
 func TestPreviews(t *testing.T) {
 	b := newBench(t, policy.Permissive())
 	b.write("f", "a\nb\nc\n")
