@@ -355,3 +355,37 @@ func TestRunsOfOneHostDoNotMix(t *testing.T) {
 		}
 	}
 }
+
+func TestALongListSaysHowLongItIs(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		turn  scripted.Turn
+		files int
+		says  string
+	}{
+		{"find", scripted.Call("find", map[string]string{"name_glob": "*.txt"}), 700, "of 700 paths"},
+		{"find below its own bound", scripted.Call("find", map[string]string{"name_glob": "*.txt"}), 300, "of 300 paths"},
+		{"grep", scripted.Call("grep", map[string]string{"pattern": "needle"}), 700, "of 700 hits"},
+		{"grep below its own bound", scripted.Call("grep", map[string]string{"pattern": "needle"}), 40, "of 40 hits"},
+		{"list_dir", scripted.Call("list_dir", map[string]string{"path": "d"}), 700, "of 700 entries"},
+		{"list_dir below its own bound", scripted.Call("list_dir", map[string]string{"path": "d"}), 180, "of 180 entries"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			for i := range tc.files {
+				f.write(fmt.Sprintf("d/%03d-%s.txt", i, strings.Repeat("x", 56)), "needle "+strings.Repeat("y", 500)+"\n")
+			}
+			m := f.script(tc.turn, scripted.Say("I see"))
+			f.must(trace.Finished)
+			got, _ := scripted.LastResult(m.Requests()[1], m.Requests()[1].Messages[1].Calls[0].Name)
+			if strings.Contains(got, "truncated") || !strings.Contains(got, "\nshowing ") || !strings.Contains(got, tc.says) {
+				t.Fatalf("the answer ends with %q", got[max(0, len(got)-300):])
+			}
+			lines := strings.Split(strings.TrimSpace(got), "\n")
+			var shown int
+			if _, err := fmt.Sscanf(lines[len(lines)-1], "showing %d", &shown); err != nil || shown != len(lines)-2 || shown < 15 {
+				t.Errorf("%d lines are shown and the last one is %q", len(lines)-2, lines[len(lines)-1])
+			}
+		})
+	}
+}
