@@ -84,6 +84,26 @@ func TestArrangePutsToolsInTheOrderOfTheCatalogue(t *testing.T) {
 	}
 }
 
+func TestOptionalArgumentsOfTheWrongTypeCountAsLeftOut(t *testing.T) {
+	r := newRepo(t, policy.Permissive())
+	r.write("README.md", "changed\n")
+	for _, tc := range []struct{ name, args, says string }{
+		{"git_diff", `{"staged":"true"}`, "+changed"},
+		{"git_diff", `{"staged":1,"paths":"src"}`, "+changed"},
+		{"git_status", `{"paths":"src"}`, " M README.md"},
+		{"git_log", `{"max_count":"many"}`, "first"},
+		{"list_dir", `{"path":5}`, "README.md"},
+		{"grep", `{"pattern":"changed","path_glob":[]}`, "README.md:1: changed"},
+		{"read_file", `{"path":"README.md","limit":"some"}`, `"limit" must be a whole number`},
+		{"read_file", `{"path":"README.md","offset":-1}`, `"offset" must be 1 or more`},
+		{"git_status", `{"paths":["a",5]}`, `"paths[1]" must be a string`},
+	} {
+		if got, _ := r.call(tc.name, tc.args); !strings.Contains(got, tc.says) {
+			t.Errorf("%s %s = %q, want %q in it", tc.name, tc.args, got, tc.says)
+		}
+	}
+}
+
 func TestNeedsOfEachTool(t *testing.T) {
 	b := newBench(t, policy.Permissive())
 	b.env.Toolchain.Check = []string{"go", "vet"}

@@ -78,7 +78,7 @@ func (b *bench) callCtx(ctx context.Context, name, args string) (string, tool.Re
 		if t.Spec().Name != name {
 			continue
 		}
-		checked, err := tool.CheckArgs(t.Spec().Schema, json.RawMessage(args))
+		checked, err := t.Spec().CheckArgs(json.RawMessage(args))
 		if err != nil {
 			return "arguments: " + err.Error(), tool.Result{Failed: true}
 		}

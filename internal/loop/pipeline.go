@@ -83,7 +83,7 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		d.failArguments(st, c, c.fault)
 		return nil
 	}
-	args, err := tool.CheckArgs(c.spec.Schema, c.args)
+	args, err := c.spec.CheckArgs(c.args)
 	if err != nil {
 		d.failArguments(st, c, err.Error())
 		return nil
