@@ -179,15 +179,23 @@ func (d *drive) isDue(step, index int) bool {
 	})
 }
 
-// stale refuses a call whose approval was for something that has changed since.
-func (d *drive) stale(st *step, c *call, act, target string, b binding) bool {
+// Who takes an approval back that was not carried out.
+const (
+	overruledByPolicy = "policy"       // which forbids it now
+	overruledByChange = "binding"      // to what it was for, which has changed
+	overruledByAsking = "new question" // which stands for more than it
+)
+
+// stale refuses a call whose approval was for something that has changed since,
+// and says what; "" when nothing has.
+func (d *drive) stale(st *step, c *call, act, target string, b binding) string {
 	path := b.changed()
 	if path == "" {
-		return false
+		return ""
 	}
 	if rel, err := filepath.Rel(d.workspace.Root(), path); err == nil && filepath.IsLocal(rel) {
 		path = filepath.ToSlash(rel)
 	}
 	c.refuse(st.n, act+" denied", prompt.ApprovedBefore(act, target, path))
-	return true
+	return path + " has changed since it was asked"
 }

@@ -137,6 +137,7 @@ type call struct {
 	changed     bool
 	media       []provider.Media
 	refusal     *policy.RefusedError // made by the tool itself, to be recorded
+	forbidden   string               // the policy forbids it, and by what
 }
 
 // newCalls gives the calls of a response identities of our own.
