@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -29,9 +30,13 @@ const maxBound = 64 << 20
 // file that is not there.
 type binding map[string]string
 
-// bind looks at what the needs of a call name, at the moment of the question.
-func (d *drive) bind(needs []policy.Need) binding {
+// bind looks at what the needs of a call name, at the moment of the question. A
+// commit is about what is staged.
+func (d *drive) bind(c *call, needs []policy.Need) binding {
 	b := binding{}
+	if c.name == "git_commit" && d.catalogue.byName[c.name].builtin {
+		b.addStaged(indexOf(d.workspace.Root(), d.contract.ParentRepository))
+	}
 	starts := slices.ContainsFunc(needs, func(n policy.Need) bool { return n.Act == policy.Exec })
 	for _, n := range needs {
 		switch n.Act {
@@ -106,8 +111,15 @@ func contentOf(path string) (string, error) {
 // put, or nothing.
 func (b binding) changed() string {
 	for path, was := range b {
-		now, err := contentOf(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		look, none := contentOf, ""
+		if strings.HasPrefix(was, stagedPrefix) {
+			look, none = stagedIn, stagedPrefix
+		}
+		now, err := look(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			now = none
+		case err != nil:
 			now = "unreadable"
 		}
 		if now != was {

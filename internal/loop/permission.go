@@ -188,7 +188,7 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 		return d.fresh(ctx, st, c, row, boundTo(row.Bound))
 	}
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
-	about.bound = d.bind(needs)
+	about.bound = d.bind(c, needs)
 	for _, j := range asks {
 		granted = append(granted, askedAct{j.need.Act, needTarget(j.need)})
 	}
