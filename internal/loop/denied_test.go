@@ -1,3 +1,5 @@
+//go:build unix
+
 package loop
 
 import (
@@ -34,7 +36,7 @@ func spellings(root, rel string) []string {
 		rel, "./" + rel, ".//./" + rel, dir + "//" + name, dir + "/./" + name, "src/../" + rel, "src/../../" + filepath.Base(root) + "/" + rel,
 		dir + "/x/../" + name, dir + "/../" + rel, rel + "/", rel + "/.", rel + "/..", rel + ".", rel + " ", " " + rel, dir + "/" + name + "...", dir + "./" + name, dir + " /" + name,
 		abs, "/" + abs, "//" + strings.TrimPrefix(abs, "/"), "/proc/self/cwd/" + rel, "/proc/self/root" + abs, "file://" + abs, "~/" + rel, "$PWD/" + rel,
-		strings.ToUpper(rel), strings.ToUpper(dir) + "/" + name, strings.Title(dir) + "/" + name, //nolint:staticcheck // ASCII
+		strings.ToUpper(rel), strings.ToUpper(dir) + "/" + name, strings.ToUpper(dir[:1]) + rel[1:],
 		dir + `\` + name, `.\` + dir + `\` + name, `\\?\` + abs, rel + "::$DATA", rel + ":x", rel + "\x00", rel + "\x00.txt", rel + "\n", rel + "\u200b", "\u202e" + rel,
 		"ｓecrets/" + name, "se\u0301crets/" + name, "sеcrets/" + name, "%73ecrets/" + name, "..%2f" + rel, "secret?/" + name, "secrets/*", "{secrets}/" + name,
 		":(top)" + rel, ":/" + rel, ":(glob)**/" + name, ":!x",
