@@ -31,7 +31,7 @@ var outside = []string{"examples", "bench", "eval", "feature", "internal/testkit
 const modulesInCore = 17
 
 // testOnly are libraries that must not reach a user's binary.
-var testOnly = []string{"github.com/google/go-cmp", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/rogpeppe/go-internal"}
+var testOnly = []string{"github.com/google/go-cmp", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/rogpeppe/go-internal", "github.com/aymanbagabas/go-udiff"}
 
 type listed struct {
 	ImportPath string

@@ -38,7 +38,7 @@ type PendingApproval struct {
 
 	// The decision.
 	Verdict     ApprovalVerdict
-	DecidedBy   string // approver, attached, resumed, or the approver's own name
+	DecidedBy   string // approver, attached, resumed, or the approver's own name; who overruled it
 	Reason      string
 	Modified    json.RawMessage // the act as the approver changed it
 	Remember    json.RawMessage // rules that the approver asked to keep
@@ -68,6 +68,9 @@ var (
 	// decideApproval changes nothing when somebody was first.
 	decideApproval = statement{"decide approval", `UPDATE pending_approvals
 		SET resolved = ?, resolved_by = ?, reason = ?, modified = ?, remember = ?, resolved_at = ? WHERE id = ? AND resolved IS NULL`}
+	// overruleApproval takes back a yes that was not carried out.
+	overruleApproval = statement{"overrule approval", `UPDATE pending_approvals
+		SET resolved = 'deny', resolved_by = ?, reason = ? WHERE id = ? AND run_id = ? AND resolved = 'approve' AND performed_at IS NULL`}
 	readApproval  = statement{"read approval", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE id = ?`}
 	openApprovals = statement{"open approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? AND resolved IS NULL ORDER BY id`}
 	allApprovals  = statement{"all approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? ORDER BY id`}
@@ -169,6 +172,33 @@ func (s *Store) MarkPerformed(ctx context.Context, d *Drive, id trace.RequestID,
 		return err
 	})
 	return first, err
+}
+
+// Overruled is an approval that was not used: what it was for has changed, or the
+// policy forbids it now. The row says deny then, by whom and why.
+type Overruled struct {
+	ID     trace.RequestID
+	By     string
+	Reason string
+}
+
+// Overrule takes back an approval that was not carried out, together with the
+// observations that tell the model. One that was carried out stays as it is, and
+// nothing is added.
+func (s *Store) Overrule(ctx context.Context, d *Drive, o Overruled, obs ...trace.Observation) error {
+	return d.writeAhead(ctx, "overrule approval", func(t *txn) error {
+		done, err := o.apply(t, d.RunID)
+		if err != nil || !done {
+			return err
+		}
+		_, err = appendObservations(t, d.RunID, obs)
+		return err
+	})
+}
+
+func (o Overruled) apply(t *txn, run trace.RunID) (bool, error) {
+	n, err := t.exec(overruleApproval, o.By, null(o.Reason), o.ID, run)
+	return n == 1, err
 }
 
 func scanApproval(r scanner) (p PendingApproval, err error) {

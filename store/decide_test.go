@@ -498,3 +498,44 @@ func TestWhatAPersonSaysOfACallInDoubt(t *testing.T) {
 		})
 	}
 }
+
+func TestAnApprovalThatIsNotUsedSaysDenyAndWhy(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{})
+	put := func() trace.RequestID {
+		t.Helper()
+		id, err := s.PutPending(ctx, d, PendingApproval{Step: 1, Tool: "write_file", Act: "write", Target: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if won, err := s.ResolvePending(ctx, ApprovalDecision{ID: id, Verdict: Approve, By: "human"}); err != nil || !won {
+			t.Fatal(won, err)
+		}
+		return id
+	}
+	used, changed, forbidden := put(), put(), put()
+	told := trace.Observation{Step: 1, Kind: trace.ObsError, Text: "not done"}
+	if _, err := s.MarkPerformed(ctx, d, used); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []trace.RequestID{used, changed, changed} {
+		if err := s.Overrule(ctx, d, Overruled{ID: id, By: "binding", Reason: "a has changed"}, told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.FinishRun(ctx, d, Finish{Outcome: trace.Outcome{Kind: trace.Denied, Steps: 1}, Overruled: &Overruled{ID: forbidden, By: "policy", Reason: "a rule"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[trace.RequestID][3]string{used: {"approve", "human", ""}, changed: {"deny", "binding", "a has changed"}, forbidden: {"deny", "policy", "a rule"}}
+	for id, w := range want {
+		p, err := s.Pending(ctx, id)
+		if err != nil || [3]string{string(p.Verdict), p.DecidedBy, p.Reason} != w || p.PerformedAt.IsZero() != (id != used) {
+			t.Errorf("request %d is %+v, %v, want %v", id, p, err, w)
+		}
+	}
+	if obs, err := Collect(s.Observations(ctx, d.RunID)); err != nil || len(obs) != 1 || obs[0].Observation != told {
+		t.Errorf("the model is told %+v, %v, want it once", obs, err)
+	}
+	sound(t, s)
+}

@@ -20,6 +20,9 @@ type Finish struct {
 	// Reported is what the provider counted for the completion of an answered turn;
 	// zero when it said nothing, or when the turn committed steps.
 	Reported int64
+	// Overruled is the approval that the run ends over, because the policy forbids
+	// now what was approved.
+	Overruled *Overruled
 }
 
 // Output is a run's answer in a demanded shape.
@@ -86,6 +89,11 @@ func (s *Store) finish(t *txn, d *Drive, f Finish) (lostHead, err error) {
 	}
 	if _, err := appendObservations(t, d.RunID, f.Observations); err != nil {
 		return nil, err
+	}
+	if f.Overruled != nil {
+		if _, err := f.Overruled.apply(t, d.RunID); err != nil {
+			return nil, err
+		}
 	}
 	if f.Reported > 0 {
 		if _, err := t.exec(reportTokens, counter(f.Reported), d.RunID, d.StartStep); err != nil {

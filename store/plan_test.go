@@ -68,7 +68,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	for _, st := range []statement{
-		readLease, renewLease, dropLease, rootOf, readRun, advanceRun, nextSeq, reportTokens, foldReport, settleStep, markPerformed, setOutcome, replySpend,
+		readLease, renewLease, dropLease, rootOf, readRun, advanceRun, nextSeq, reportTokens, foldReport, settleStep, markPerformed, overruleApproval, setOutcome, replySpend,
 		readTurnEnd, finishTurn, moveHead, lastDrive, closeDrives, orphanHandle, unreadMail, supersedeContext, openChildren, turnOfRun,
 		readObservations, readLedger, ledgerLength, calledTokens, readTurns, readSummaries, readSteps, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
 		openAttempts, openInTree, accountsAfter, writesAfter, readProviderCalls, readCitations, insertCitation, readServerToolCalls, readPolicyEvents,

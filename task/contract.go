@@ -98,6 +98,10 @@ type Contract struct {
 	// Identity is who commits made by the git tools are by. The zero value is the
 	// library's own name at a domain that can receive no mail.
 	Identity Identity
+	// ParentRepository lets the git tools that change something work in a
+	// repository whose top lies above Root. Without it they refuse there. What is
+	// named, shown and staged stays below Root; a commit takes all that is staged.
+	ParentRepository bool
 
 	// Prompt changes the system block.
 	Prompt Prompt

@@ -26,6 +26,7 @@ type stored struct {
 	ExecTimeout      time.Duration        `json:"exec_timeout,omitempty"`
 	Toolchain        toolchain.Overrides  `json:"toolchain,omitempty"`
 	Identity         Identity             `json:"identity,omitzero"`
+	ParentRepository bool                 `json:"parent_repository,omitempty"`
 	Prompt           Prompt               `json:"prompt,omitzero"`
 	Retry            provider.RetryPolicy `json:"retry,omitzero"`
 	Stall            Stall                `json:"stall,omitzero"`
@@ -49,7 +50,7 @@ type stored struct {
 func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
 		Constraints: c.Constraints, OutputAttempts: c.OutputAttempts, Budget: c.Budget, Sandbox: c.Sandbox, GateSandbox: c.GateSandbox, ExecTimeout: c.ExecTimeout,
-		Toolchain: c.Toolchain, Identity: c.Identity, Prompt: c.Prompt,
+		Toolchain: c.Toolchain, Identity: c.Identity, ParentRepository: c.ParentRepository, Prompt: c.Prompt,
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Memory: c.Memory, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
@@ -81,7 +82,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 	r := Contract{
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
 		Constraints: s.Constraints, OutputAttempts: s.OutputAttempts, Budget: s.Budget, Sandbox: s.Sandbox, GateSandbox: s.GateSandbox, ExecTimeout: s.ExecTimeout,
-		Toolchain: s.Toolchain, Identity: s.Identity, Prompt: s.Prompt,
+		Toolchain: s.Toolchain, Identity: s.Identity, ParentRepository: s.ParentRepository, Prompt: s.Prompt,
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Memory: s.Memory, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,
 		MaxParallelReads: s.MaxParallelReads, MaxReadChars: s.MaxReadChars, LeaseTTL: s.LeaseTTL, Conversational: s.Conversational,

@@ -44,17 +44,28 @@ func DecodeArgs(raw json.RawMessage) (json.RawMessage, error) {
 //
 // Models vary, so some values are brought into shape: a whole number may come as
 // a decimal fraction of zero or as a string of digits; an optional member that
-// is null, or not the string that it should be, is left out. Members that the
-// schema does not know are kept and mean nothing.
+// is null or of the wrong type is left out. The exceptions are whole numbers
+// called offset or limit: without one of them a whole text would be taken for a
+// part of it. Members that the schema does not know are kept and mean nothing.
 //
 // Of the schema, type, properties, required, items and enum are read; a part
 // that says anything by other means is not checked.
 func CheckArgs(schema, raw json.RawMessage) (json.RawMessage, error) {
+	return checkArgs(schema, raw, false)
+}
+
+// CheckArgs is the function CheckArgs by the schema of s. If s is Strict, an
+// optional member of the wrong type is an *ArgsError too.
+func (s Spec) CheckArgs(raw json.RawMessage) (json.RawMessage, error) {
+	return checkArgs(s.Schema, raw, s.Strict)
+}
+
+func checkArgs(schema, raw json.RawMessage, strict bool) (json.RawMessage, error) {
 	v, err := parseArgs(raw)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkValue(shapeOf(schema), v, ""); err != nil {
+	if err := checkValue(shapeOf(schema), v, "", strict); err != nil {
 		return nil, err
 	}
 	return v.append(nil), nil
@@ -98,7 +109,7 @@ func (s shape) takes(t string) bool {
 	return len(s.types) == 0 || slices.Contains(s.types, t)
 }
 
-func checkValue(s shape, v *argValue, field string) error {
+func checkValue(s shape, v *argValue, field string, strict bool) error {
 	if s.takes("integer") && !s.takes("number") && len(s.types) > 0 {
 		if err := v.toInteger(s, field); err != nil {
 			return err
@@ -112,14 +123,14 @@ func checkValue(s shape, v *argValue, field string) error {
 	}
 	switch v.kind {
 	case '{':
-		return checkMembers(s, v, field)
+		return checkMembers(s, v, field, strict)
 	case '[':
 		if len(s.items) == 0 {
 			return nil
 		}
 		item := shapeOf(s.items)
 		for i, e := range v.elems {
-			if err := checkValue(item, e, fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			if err := checkValue(item, e, fmt.Sprintf("%s[%d]", field, i), strict); err != nil {
 				return err
 			}
 		}
@@ -127,7 +138,7 @@ func checkValue(s shape, v *argValue, field string) error {
 	return nil
 }
 
-func checkMembers(s shape, v *argValue, field string) error {
+func checkMembers(s shape, v *argValue, field string, strict bool) error {
 	name := func(key string) string {
 		if field == "" {
 			return key
@@ -153,13 +164,12 @@ func checkMembers(s shape, v *argValue, field string) error {
 		}
 		sh := shapeOf(schema)
 		optional := !slices.Contains(s.required, key)
-		missing := e.kind == 'n' && !sh.takes("null")
-		mistaken := len(sh.types) == 1 && sh.types[0] == "string" && e.kind != '"'
-		if optional && (missing || mistaken) {
+		null := e.kind == 'n' && !sh.takes("null")
+		if optional && (null || !strict && sh.mistaken(e, key)) {
 			v.keys, v.elems = slices.Delete(v.keys, i, i+1), slices.Delete(v.elems, i, i+1)
 			continue
 		}
-		if err := checkValue(sh, e, name(key)); err != nil {
+		if err := checkValue(sh, e, name(key), strict); err != nil {
 			return err
 		}
 		i++
@@ -171,6 +181,21 @@ func checkMembers(s shape, v *argValue, field string) error {
 		}
 	}
 	return nil
+}
+
+// mistaken reports whether the member key is of a type that s does not take, and
+// is better left out than objected to.
+func (s shape) mistaken(v *argValue, key string) bool {
+	if slices.Contains(s.types, "integer") {
+		if key == "offset" || key == "limit" {
+			return false
+		}
+		v = &argValue{kind: v.kind, raw: v.raw} // a try
+		if v.toInteger(s, key) != nil {
+			return true
+		}
+	}
+	return !s.accepts(v)
 }
 
 func (s shape) accepts(v *argValue) bool {

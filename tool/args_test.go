@@ -12,6 +12,8 @@ const argsSchema = `{"type":"object","properties":{
 	"path":{"type":"string"},
 	"glob":{"type":"string"},
 	"limit":{"type":"integer"},
+	"offset":{"type":"integer"},
+	"count":{"type":"integer"},
 	"ratio":{"type":"number"},
 	"staged":{"type":"boolean"},
 	"argv":{"type":"array","items":{"type":"string"}},
@@ -38,6 +40,14 @@ func TestCheckArgs(t *testing.T) {
 		{"null for an optional member", `{"path":"a","limit":null,"argv":null}`, `{"path":"a"}`, ""},
 		{"null where the schema has it", `{"path":"a","maybe":null}`, `{"path":"a","maybe":null}`, ""},
 		{"optional string of another type", `{"path":"a","glob":5}`, `{"path":"a"}`, ""},
+		{"optional boolean of another type", `{"path":"a","staged":"true"}`, `{"path":"a"}`, ""},
+		{"number for a boolean", `{"path":"a","staged":1}`, `{"path":"a"}`, ""},
+		{"optional list of another type", `{"path":"a","argv":"ls"}`, `{"path":"a"}`, ""},
+		{"optional whole number of another type", `{"path":"a","count":"ten"}`, `{"path":"a"}`, ""},
+		{"optional fraction for a whole number", `{"path":"a","count":1.5}`, `{"path":"a"}`, ""},
+		{"optional number of another type", `{"path":"a","ratio":"much"}`, `{"path":"a"}`, ""},
+		{"optional member of another type in an element", `{"path":"a","items":[{"text":"x","n":[]}]}`, `{"path":"a","items":[{"text":"x"}]}`, ""},
+		{"a whole number in a string is none of another type", `{"path":"a","count":"7"}`, `{"path":"a","count":7}`, ""},
 		{"either of two types", `{"path":"a","either":"7"}`, `{"path":"a","either":"7"}`, ""},
 		{"nested coercion", `{"path":"a","items":[{"text":"x","n":"2"}]}`, `{"path":"a","items":[{"text":"x","n":2}]}`, ""},
 		{"enum", `{"path":"a","scope":"global"}`, `{"path":"a","scope":"global"}`, ""},
@@ -50,15 +60,13 @@ func TestCheckArgs(t *testing.T) {
 		{"null", `null`, "", `"path" is missing`},
 		{"required null", `{"path":null}`, "", `"path" must be a string, and is null`},
 		{"required of another type", `{"path":5}`, "", `"path" must be a string, and is 5`},
+		{"list for an offset", `{"path":"a","offset":[]}`, "", `"offset" must be a whole number, and is []`},
 		{"fraction", `{"path":"a","limit":1.5}`, "", `"limit" must be a whole number, and is 1.5`},
 		{"words for a number", `{"path":"a","limit":"ten"}`, "", `"limit" must be a whole number, and is "ten"`},
 		{"hexadecimal", `{"path":"a","limit":"0x10"}`, "", `"limit" must be a whole number`},
 		{"infinite", `{"path":"a","limit":"Inf"}`, "", `"limit" must be a whole number`},
 		{"beyond what is exact", `{"path":"a","limit":1e300}`, "", `"limit" must be a whole number`},
 		{"true for a number", `{"path":"a","limit":true}`, "", `"limit" must be a whole number, and is true`},
-		{"text for a boolean", `{"path":"a","staged":"true"}`, "", `"staged" must be true or false`},
-		{"number for a boolean", `{"path":"a","staged":1}`, "", `"staged" must be true or false`},
-		{"string for an array", `{"path":"a","argv":"ls"}`, "", `"argv" must be an array`},
 		{"element of another type", `{"path":"a","argv":["git",5,"push"]}`, "", `"argv[1]" must be a string, and is 5`},
 		{"null element", `{"path":"a","argv":["a",null]}`, "", `"argv[1]" must be a string, and is null`},
 		{"missing in an element", `{"path":"a","items":[{"text":"x"},{}]}`, "", `"items[1].text" is missing`},
@@ -103,6 +111,22 @@ func TestCheckArgs(t *testing.T) {
 				t.Errorf("error has several lines: %v", err)
 			}
 		})
+	}
+}
+
+func TestStrictSpecObjectsToWhatIsOptionalAsWell(t *testing.T) {
+	s := Spec{Schema: json.RawMessage(argsSchema), Strict: true}
+	for in, bad := range map[string]string{
+		`{"path":"a","glob":5}`: `"glob" must be a string`, `{"path":"a","staged":"true"}`: `"staged" must be true or false`,
+		`{"path":"a","argv":"ls"}`: `"argv" must be an array`, `{"path":"a","count":"ten"}`: `"count" must be a whole number`,
+		`{"path":"a","items":[{"text":"x","n":[]}]}`: `"items[0].n" must be a whole number`,
+	} {
+		if got, err := s.CheckArgs(json.RawMessage(in)); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s = %s, %v, want an error with %q", in, got, err, bad)
+		}
+	}
+	if got, err := s.CheckArgs(json.RawMessage(`{"path":"a","count":"7","glob":null}`)); err != nil || string(got) != `{"path":"a","count":7}` {
+		t.Errorf("what is well formed = %s, %v", got, err)
 	}
 }
 

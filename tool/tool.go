@@ -46,6 +46,9 @@ type Spec struct {
 	Recovery Recovery
 	// Timeout bounds one call. Zero means no bound but the run's own.
 	Timeout time.Duration
+	// Strict makes an optional argument of the wrong type an error. Otherwise it
+	// counts as left out, which is wrong where an argument narrows what is done.
+	Strict bool
 }
 
 // IsReadOnly reports whether a call may overlap other reads.

@@ -10,7 +10,9 @@ import (
 )
 
 // GitFile is the rule that refuses to write a file called .git: it would turn a
-// directory into a repository of somebody's choosing. No policy can lift it.
+// directory into a repository of somebody's choosing. No policy can lift it. To
+// CheckPath the path .git itself stands for the repository of the root, which
+// git's tools change, and only the policy decides about it.
 const GitFile = "<.git is not a file to write>"
 
 // CheckPath says what the policy says of act on the path rel: the strictest
@@ -45,6 +47,9 @@ func (w *Workspace) check(act policy.Act, rel string) (real string, v policy.Ver
 		return "", outside, err
 	}
 	v = w.decide(act, clean)
+	if v.Effect != policy.Deny && act == policy.Write && clean != ".git" && w.isGit(clean) {
+		v = policy.Verdict{Effect: policy.Deny, Rule: GitFile, Matched: true}
+	}
 	if v.Effect == policy.Deny {
 		return "", v, nil
 	}
@@ -60,8 +65,17 @@ func (w *Workspace) check(act policy.Act, rel string) (real string, v policy.Ver
 	}
 	if real != clean {
 		v = stricter(v, w.decide(act, real))
+		if act == policy.Write && w.isGit(real) {
+			v = stricter(v, policy.Verdict{Effect: policy.Deny, Rule: GitFile, Matched: true})
+		}
 	}
 	return real, v, nil
+}
+
+// isGit reports whether the last part of a path is git's own name.
+func (w *Workspace) isGit(p string) bool {
+	_, name := split(p)
+	return name == ".git" || w.dir.folds && strings.EqualFold(name, ".git")
 }
 
 // decide asks the policy about one spelling.
@@ -118,10 +132,8 @@ func (w *Workspace) enterWrite(rel string) (string, error) {
 	if real == "" {
 		return "", &PathError{Path: rel, Reason: "it is the workspace root, not a file"}
 	}
-	for _, p := range []string{rel, real} {
-		if _, name := split(strings.TrimRight(filepath.ToSlash(p), "/")); name == ".git" || w.dir.folds && strings.EqualFold(name, ".git") {
-			return "", refused(policy.Write, rel, policy.Verdict{Effect: policy.Deny, Rule: GitFile, Matched: true})
-		}
+	if w.isGit(real) || w.isGit(strings.TrimRight(filepath.ToSlash(rel), "/")) {
+		return "", refused(policy.Write, rel, policy.Verdict{Effect: policy.Deny, Rule: GitFile, Matched: true})
 	}
 	return real, nil
 }

@@ -109,6 +109,9 @@ func (w *Workspace) grepFile(ctx context.Context, re *regexp.Regexp, needle []by
 	if err != nil {
 		return m
 	}
+	if len(needle) > 0 && !bytes.Contains(data, needle) {
+		return m // the usual case, before anything that looks at every byte
+	}
 	data = bytes.TrimPrefix(data, markUTF8)
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return m

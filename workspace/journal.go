@@ -9,8 +9,9 @@ import (
 // path held, so calls for one path never overlap; calls for different paths may.
 type Journal interface {
 	// Before is called before this workspace first changes a path: it must have
-	// made p durable when it returns, since the change follows. An error refuses
-	// the write. After a resume the path is reported again, with what is there
+	// made p durable when it returns, since the change follows (a Recaller has time
+	// until Intend returns). An error refuses the write, and the path is reported
+	// again with the next one. After a resume the path is reported again, with what is there
 	// then: the journal keeps the first restore point of a run and path.
 	Before(ctx context.Context, p RestorePoint) error
 	// Wrote is called after a change. An error is told to the caller of the

@@ -200,14 +200,23 @@ func TestLinkLoopIsAnError(t *testing.T) {
 
 func TestFileCalledGitIsNotWritten(t *testing.T) {
 	tr := newTree(t, policy.Permissive())
-	for _, p := range []string{".git", "vendor/.git", "a/../.git", "vendor/.git/"} {
+	for p, want := range map[string]policy.Effect{
+		".git": policy.Allow, "a/../.git": policy.Allow, // the git tools must be able to ask
+		"vendor/.git": policy.Deny, "vendor/.git/": policy.Deny, "./a/.git": policy.Deny,
+	} {
 		_, err := tr.WriteFile(t.Context(), p, "gitdir: /elsewhere\n")
 		wantRefused(t, err, GitFile)
-		if v := tr.CheckPath(policy.Write, p); v.Effect != policy.Allow {
-			t.Errorf("CheckPath(write, %q) = %+v: the git tools must be able to ask", p, v)
+		if v := tr.CheckPath(policy.Write, p); v.Effect != want || want == policy.Deny && v.Rule != GitFile {
+			t.Errorf("CheckPath(write, %q) = %+v, want %s", p, v, want)
+		}
+		if v := tr.CheckPath(policy.Read, p); v.Effect != policy.Allow {
+			t.Errorf("CheckPath(read, %q) = %+v", p, v)
 		}
 	}
 	tr.link(".git", "pointer")
+	if v := tr.CheckPath(policy.Write, "pointer"); v.Effect != policy.Deny || v.Rule != GitFile {
+		t.Errorf("CheckPath(write) of a link to .git = %+v", v)
+	}
 	_, err := tr.WriteFile(t.Context(), "pointer", "gitdir: /elsewhere\n")
 	wantRefused(t, err, GitFile)
 	tr.absent(".git")

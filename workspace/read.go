@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -66,7 +67,8 @@ type Slice struct {
 	Digest   string // SHA-256 of the whole file in hex, as [Workspace.Digest] gives it; empty if it was not read whole
 	From, To int    // the lines in Text, 1-based; 0, 0 when there are none
 	Total    int    // lines in the file
-	// AtLeast says that counting stopped early: Total is a lower bound.
+	// AtLeast says that counting stopped early, for a large file of which a range
+	// is read: Total is a lower bound.
 	AtLeast bool
 }
 
@@ -281,14 +283,17 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 	if maxChars > 0 {
 		room = min(room, maxChars*utf8.UTFMax)
 	}
-	got, long, err := collect(r, offset, last, room, maxChars, &s)
+	got, long, err := collect(r, offset, last, room, maxChars, &s, w.dir.counting)
+	if errors.Is(err, errCounted) {
+		s.AtLeast, err = true, nil
+	}
 	if err != nil && (ctx.Err() == nil || s.Total < last) {
 		if ctx.Err() != nil {
 			return Slice{}, context.Cause(ctx)
 		}
 		return Slice{}, failure("read", real, err)
 	}
-	s.AtLeast = err != nil
+	s.AtLeast = s.AtLeast || err != nil
 	if offset > s.Total {
 		return Slice{}, &RangeError{Path: real, Offset: offset, Total: s.Total}
 	}
@@ -307,6 +312,12 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 	return s, nil
 }
 
+// countTime is for how long the lines behind a range are counted: a read must not
+// wait for the end of a file that it does not return.
+const countTime = 2 * time.Second
+
+var errCounted = errors.New("counting stopped")
+
 // collected is what was taken of the lines in the range: the text as far as
 // there is room, and the number of characters in all of it.
 type collected struct {
@@ -316,11 +327,21 @@ type collected struct {
 
 // collect takes the lines first to last and counts all of them, in bounded
 // memory however long a line is. long is the first line of the range with more
-// than maxChars characters.
-func collect(r *bufio.Reader, first, last, room, maxChars int, s *Slice) (got collected, long int, err error) {
+// than maxChars characters. Behind the last line counting goes on for the time
+// counting, and ends with errCounted.
+func collect(r *bufio.Reader, first, last, room, maxChars int, s *Slice, counting time.Duration) (got collected, long int, err error) {
 	line, begun := 1, false
 	var inLine int64
-	for {
+	var stop time.Time
+	for n := 0; ; n++ {
+		if line > last {
+			if stop.IsZero() {
+				stop = time.Now().Add(counting)
+			}
+			if n%1024 == 0 && time.Now().After(stop) {
+				return got, long, errCounted
+			}
+		}
 		part, err := r.ReadSlice('\n')
 		if len(part) > 0 {
 			begun = true

@@ -231,6 +231,11 @@ func TestFileOverTheCeilingIsRefusedByItsSizeAndServedByRange(t *testing.T) {
 	if _, err := tr.ReadLines(t.Context(), "big", total+1, 1, 0); err == nil {
 		t.Error("a range past the end of a large file was served")
 	}
+	tr.dir.counting = 0
+	if s, err := tr.ReadLines(t.Context(), "big", 2, 3, 0); err != nil || s.Text != strings.Repeat(line, 3) || s.From != 2 || s.To != 4 || !s.AtLeast || s.Total < 4 || s.Total >= total {
+		t.Errorf("a range of a file whose lines were not all counted = %d-%d of %d (at least: %v), %v", s.From, s.To, s.Total, s.AtLeast, err)
+	}
+	tr.dir.counting = countTime
 	if _, err := tr.ReadLines(t.Context(), "big", 2, 20, 5000); !errors.As(err, &big) || big.Which != CeilingChars || big.Size != 20*1024 {
 		t.Errorf("a range over the room = %v, want it refused with its size", err)
 	}

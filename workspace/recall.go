@@ -17,7 +17,7 @@ import (
 type Recaller interface {
 	Journal
 	// Intend is called after Before and before a file is changed, and must have
-	// made c durable when it returns. after names the bytes of the file as they
+	// made c, and the restore point that Before brought, durable when it returns. after names the bytes of the file as they
 	// will be, empty when it will be gone; known says whether the run then knows
 	// them all. An error refuses the change.
 	Intend(ctx context.Context, c Change, after string, known bool) error
@@ -60,6 +60,7 @@ func (w *Workspace) intend(ctx context.Context, t *target, data []byte, c *Chang
 	c.Path, c.Tool = t.real, w.tool
 	r, ok := w.journal.(Recaller)
 	if !ok {
+		w.memory.keep(w.dir.key(t.real))
 		return func(error) {}, nil
 	}
 	after := ""
@@ -69,6 +70,7 @@ func (w *Workspace) intend(ctx context.Context, t *target, data []byte, c *Chang
 	if err := r.Intend(ctx, *c, after, known); err != nil {
 		return nil, err
 	}
+	w.memory.keep(w.dir.key(t.real))
 	return func(err error) {
 		if err != nil {
 			r.Abandon(context.WithoutCancel(ctx), *c)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -147,6 +148,7 @@ type directory struct {
 	// portable does without the system call that opens a whole path at once, as
 	// on systems that do not have it.
 	portable bool
+	counting time.Duration // countTime, unless a test is in more of a hurry
 
 	whole chan struct{} // holds one token: see Exclusive
 
@@ -172,7 +174,7 @@ func openDirectory(given, real string) (*directory, error) {
 		root.Close()
 		return nil, err
 	}
-	d := &directory{path: real, given: given, root: root, base: base, locks: map[string]*pathLock{}, whole: make(chan struct{}, 1)}
+	d := &directory{path: real, given: given, root: root, base: base, locks: map[string]*pathLock{}, whole: make(chan struct{}, 1), counting: countTime}
 	d.folds = d.probeFold()
 	return d, nil
 }

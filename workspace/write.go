@@ -290,7 +290,8 @@ func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Chang
 	return nil
 }
 
-// before hands the restore point to the journal, once per run and path.
+// before hands the restore point to the journal, once per run and path. It counts
+// as kept when the change is announced: a journal may store both together.
 func (w *Workspace) before(ctx context.Context, t *target) error {
 	key := w.dir.key(t.real)
 	if w.journal == nil || w.memory.hasRestorePoint(key) {
@@ -311,7 +312,6 @@ func (w *Workspace) before(ctx context.Context, t *target) error {
 	if err := w.journal.Before(ctx, p); err != nil {
 		return fmt.Errorf("%s was not written, because what it held could not be recorded first: %w", show(t.real), err)
 	}
-	w.memory.keep(key)
 	return nil
 }
 

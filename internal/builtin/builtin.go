@@ -255,16 +255,6 @@ func failed(decision, head, reason string) tool.Result {
 	return tool.Result{Text: "\n[" + head + "] " + strings.TrimSpace(reason) + "\n", Failed: true, Decision: decision, Kind: trace.ObsError}
 }
 
-// refusal words an error of the workspace: one that the policy made reads like
-// every other refusal.
-func refusal(verb string, err error) (tool.Result, bool) {
-	var re *policy.RefusedError
-	if !errors.As(err, &re) {
-		return tool.Result{}, false
-	}
-	return failed(verb+" refused", verb+" refused", err.Error()+"; try something else"), true
-}
-
 // ended reports whether the call must stop without an answer.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {

@@ -84,6 +84,26 @@ func TestArrangePutsToolsInTheOrderOfTheCatalogue(t *testing.T) {
 	}
 }
 
+func TestOptionalArgumentsOfTheWrongTypeCountAsLeftOut(t *testing.T) {
+	r := newRepo(t, policy.Permissive())
+	r.write("README.md", "changed\n")
+	for _, tc := range []struct{ name, args, says string }{
+		{"git_diff", `{"staged":"true"}`, "+changed"},
+		{"git_diff", `{"staged":1,"paths":"src"}`, "+changed"},
+		{"git_status", `{"paths":"src"}`, " M README.md"},
+		{"git_log", `{"max_count":"many"}`, "first"},
+		{"list_dir", `{"path":5}`, "README.md"},
+		{"grep", `{"pattern":"changed","path_glob":[]}`, "README.md:1: changed"},
+		{"read_file", `{"path":"README.md","limit":"some"}`, `"limit" must be a whole number`},
+		{"read_file", `{"path":"README.md","offset":-1}`, `"offset" must be 1 or more`},
+		{"git_status", `{"paths":["a",5]}`, `"paths[1]" must be a string`},
+	} {
+		if got, _ := r.call(tc.name, tc.args); !strings.Contains(got, tc.says) {
+			t.Errorf("%s %s = %q, want %q in it", tc.name, tc.args, got, tc.says)
+		}
+	}
+}
+
 func TestNeedsOfEachTool(t *testing.T) {
 	b := newBench(t, policy.Permissive())
 	b.env.Toolchain.Check = []string{"go", "vet"}
@@ -95,8 +115,8 @@ func TestNeedsOfEachTool(t *testing.T) {
 		{"read_file", `{"path":"a"}`, "read a"},
 		{"read_file", `{"path":"../x"}`, "read ../x"},
 		{"write_file", `{"path":"a","content":""}`, "write a"},
-		{"edit_file", `{"path":"a","search":"x","replace":""}`, "write a"},
-		{"patch_file", `{"path":"a","patch":"x"}`, "write a"},
+		{"edit_file", `{"path":"a","search":"x","replace":""}`, "read a; write a"},
+		{"patch_file", `{"path":"a","patch":"x"}`, "read a; write a"},
 		{"exec", `{"argv":["go","test"]}`, "exec go"},
 		{"check", `{}`, "exec go"},
 		{"git_status", `{"paths":["a","b"]}`, "exec git; read .git; read a; read b"},
@@ -145,11 +165,12 @@ func TestFaultsOfArgumentsComeBeforeTheGate(t *testing.T) {
 		{"exec", `{"argv":"ls"}`, "must be an array"},
 		{"exec", args("argv", []string{"x", strings.Repeat("y", 1<<20)}), "at most"},
 		{"git_add", `{"paths":[]}`, `"paths" is missing`},
-		{"git_add", `{"paths":[""]}`, "empty path"},
+		{"git_add", `{"paths":[""]}`, "path is empty"},
 		{"git_add", `{"paths":["-A"]}`, "begin with -"},
 		{"git_log", `{"paths":["--output=x"]}`, "begin with -"},
 		{"git_commit", `{"message":" \n"}`, `"message" is missing`},
 		{"git_branch", `{"name":"a..b"}`, ".."},
+		{"git_branch", `{"name":""}`, `"name" is missing`},
 		{"git_worktree", `{"name":"x","path":""}`, `"path" is missing`},
 		{"git_worktree", `{"name":"x","path":"a/.git"}`, ".git"},
 	} {

@@ -35,7 +35,7 @@ func readFile(e *Env) tool.Tool {
 			if err != nil {
 				return nil, err
 			}
-			return needPath(c, policy.Read, in.Path)
+			return needPath(c, in.Path, policy.Read)
 		},
 		call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 			in, err := decode[readArgs](c)
@@ -54,7 +54,10 @@ func readFile(e *Env) tool.Tool {
 			if err := ended(ctx); err != nil {
 				return tool.Result{}, err
 			}
-			if err != nil {
+			switch {
+			case isRefusal(err):
+				return tool.Result{}, err
+			case err != nil:
 				return e.readFailed(in, err), nil
 			}
 			return readResult(in.Path, s, offset, limit), nil
@@ -62,13 +65,25 @@ func readFile(e *Env) tool.Tool {
 	}
 }
 
-// needPath is the needs of a tool that acts on one file.
-func needPath(c tool.Call, what policy.Act, path string) ([]policy.Need, error) {
+// needPath is the needs of a tool that does these acts on one file.
+func needPath(c tool.Call, path string, acts ...policy.Act) ([]policy.Need, error) {
 	if path == "" {
 		return nil, missing("path", "a file relative to the workspace root")
 	}
-	n, err := pathNeed(c.Workspace, what, path)
-	return []policy.Need{n}, err
+	var needs []policy.Need
+	for _, what := range acts {
+		n, err := pathNeed(c.Workspace, what, path)
+		if err != nil {
+			return nil, err
+		}
+		if clean, err := c.Workspace.Resolve(path); what == policy.Write && err == nil && clean == ".git" {
+			// Git's tools ask to write .git, so the gate may let it pass; a file of
+			// that name is never written, whoever agrees.
+			return nil, byRule(workspace.GitFile).Refusal(n)
+		}
+		needs = append(needs, n)
+	}
+	return needs, nil
 }
 
 // readHead is the room that the head of a read takes beside its path.
@@ -115,9 +130,6 @@ func readResult(path string, s workspace.Slice, offset, limit int) tool.Result {
 }
 
 func (e *Env) readFailed(in readArgs, err error) tool.Result {
-	if r, ok := refusal("read", err); ok {
-		return r
-	}
 	name := printable(in.Path)
 	head, decision := "read "+name+" error", "read error"
 	var big *workspace.TooLargeError
@@ -202,7 +214,7 @@ func writeFile(e *Env) tool.Tool {
 				if n := len(in.Content); n > workspace.MaxWrite {
 					return nil, &tool.ArgsError{Field: "content", Reason: fmt.Sprintf("has %s bytes and at most %s can be written: write it in parts, or with a command", commas(n), commas(workspace.MaxWrite))}
 				}
-				return needPath(c, policy.Write, in.Path)
+				return needPath(c, in.Path, policy.Write)
 			},
 			call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 				in, err := decode[args](c)
@@ -214,7 +226,7 @@ func writeFile(e *Env) tool.Tool {
 					return tool.Result{}, err
 				}
 				if err != nil {
-					return e.writeFailed("write", in.Path, err), nil
+					return e.writeFailed("write", in.Path, err)
 				}
 				return e.wrote(ctx, c, change, "wrote "+printable(in.Path), fmt.Sprintf("(%s)", plural(runes(in.Content), "char", "chars"))), nil
 			},
@@ -251,7 +263,7 @@ func editFile(e *Env) tool.Tool {
 				if in.Search == "" {
 					return nil, &tool.ArgsError{Field: "search", Reason: "is empty: it must be the text to replace"}
 				}
-				return needPath(c, policy.Write, in.Path)
+				return needPath(c, in.Path, policy.Read, policy.Write) // what it answers tells what is there
 			},
 			call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 				in, err := decode[args](c)
@@ -263,7 +275,7 @@ func editFile(e *Env) tool.Tool {
 					return tool.Result{}, err
 				}
 				if err != nil {
-					return e.writeFailed("edit", in.Path, err), nil
+					return e.writeFailed("edit", in.Path, err)
 				}
 				return e.wrote(ctx, c, change, "edited "+printable(in.Path),
 					fmt.Sprintf("replaced %s with %d", plural(runes(in.Search), "char", "chars"), runes(in.Replace))), nil
@@ -303,7 +315,7 @@ func patchFile(e *Env) tool.Tool {
 				if in.Patch == "" {
 					return nil, &tool.ArgsError{Field: "patch", Reason: "is empty: it must be a unified diff"}
 				}
-				return needPath(c, policy.Write, in.Path)
+				return needPath(c, in.Path, policy.Read, policy.Write)
 			},
 			call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 				in, err := decode[args](c)
@@ -315,7 +327,7 @@ func patchFile(e *Env) tool.Tool {
 					return tool.Result{}, err
 				}
 				if err != nil {
-					return e.writeFailed("patch", in.Path, err), nil
+					return e.writeFailed("patch", in.Path, err)
 				}
 				return e.wrote(ctx, c, change, "patched "+printable(in.Path), "applied "+plural(hunks, "hunk", "hunks")), nil
 			},
@@ -327,15 +339,16 @@ func patchFile(e *Env) tool.Tool {
 	}
 }
 
-func (e *Env) writeFailed(verb, path string, err error) tool.Result {
-	if r, ok := refusal("write", err); ok {
-		return r
+// writeFailed is the end of a call that wrote nothing.
+func (e *Env) writeFailed(verb, path string, err error) (tool.Result, error) {
+	if isRefusal(err) {
+		return tool.Result{}, err
 	}
 	var kind *workspace.NotTextError
 	if errors.As(err, &kind) {
-		return failed(verb+" error", verb+" error", e.notText(kind)+" It was not changed.")
+		return failed(verb+" error", verb+" error", e.notText(kind)+" It was not changed."), nil
 	}
-	return failed(verb+" error", verb+" error", err.Error()+". "+printable(path)+" was not changed.")
+	return failed(verb+" error", verb+" error", err.Error()+". "+printable(path)+" was not changed."), nil
 }
 
 // wrote is the result of a write: what was done, what is worth knowing about it,

@@ -12,6 +12,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 func TestReadHeads(t *testing.T) {
@@ -220,13 +221,22 @@ func TestEditAndPatchAnswers(t *testing.T) {
 
 func TestRefusalOfTheWorkspaceReadsLikeARefusal(t *testing.T) {
 	b := newBench(t, policy.Permissive())
-	got, r := b.call("write_file", args("path", "vendor/.git", "content", "gitdir: /x"))
-	wantHas(t, got, "[write refused]", ".git")
-	if !r.Failed || b.exists("vendor") {
-		t.Errorf("result is %+v", r)
+	for path, says := range map[string]string{"vendor/.git": "gate: write", "./vendor/.git/": "gate: write", ".git": "needs: ", "a/../.git": "needs: "} {
+		got, r := b.call("write_file", args("path", path, "content", "gitdir: /x"))
+		wantHas(t, got, says, workspace.GitFile)
+		if !r.Failed || b.exists("vendor") || b.exists(".git") {
+			t.Errorf("writing %q: %+v", path, r)
+		}
 	}
-	got, _ = b.call("read_file", args("path", "../x"))
+	got, _ := b.call("read_file", args("path", "../x"))
 	wantHas(t, got, "gate: read ../x by "+policy.OutsideRoot)
+}
+
+func TestHeadOfAReadWhoseLinesWereNotAllCounted(t *testing.T) {
+	s := workspace.Slice{Content: workspace.Content{Kind: workspace.KindText, Encoding: workspace.UTF8, Text: "x\n"}, Path: "big", From: 3, To: 3, Total: 90, AtLeast: true}
+	if got := readResult("big", s, 3, 1); got.Text != "\n[read big lines 3-3 of at least 90]\nx\n" || got.First != 3 || got.Count != 1 {
+		t.Errorf("result = %+v", got)
+	}
 }
 
 func TestPreviews(t *testing.T) {

@@ -66,6 +66,7 @@ type gitTool struct {
 	description string
 	schema      []byte
 	writes      bool
+	branch      bool // it makes one, by the name that is given
 
 	// fault says what is missing or wrong in the arguments.
 	fault func(in gitArgs) error
@@ -132,7 +133,8 @@ func gitTools(e *Env) []tool.Tool {
 			description: "Create a branch at the present commit and move to it; work that is not committed comes along. An existing name is refused, and no tool goes back to another branch.",
 			schema:      schema([]string{"name"}, "name", property("string", "letters, digits, . _ / -, at most 100 characters")),
 			writes:      true,
-			fault:       func(in gitArgs) error { return branchFault(in.Name) },
+			branch:      true,
+			fault:       nameFault,
 			run:         gitBranch,
 		},
 		{
@@ -146,10 +148,11 @@ func gitTools(e *Env) []tool.Tool {
 				if in.Path == "" {
 					return missing("path", "a directory relative to the workspace root")
 				}
-				return branchFault(in.Name)
+				return nameFault(in)
 			},
-			paths: func(in gitArgs) (policy.Act, []string) { return policy.Write, []string{in.Path} },
-			run:   gitWorktree,
+			branch: true,
+			paths:  func(in gitArgs) (policy.Act, []string) { return policy.Write, []string{in.Path} },
+			run:    gitWorktree,
 		},
 	} {
 		out = append(out, t.tool(e))
@@ -198,6 +201,12 @@ func (t gitTool) needs(e *Env, w *workspace.Workspace, in gitArgs) ([]policy.Nee
 			return nil, err
 		}
 	}
+	if t.branch {
+		if err := branchFault(in.Name); err != nil {
+			return nil, refuse(t.name, policy.Need{Act: policy.Write, Target: in.Name}, byRule("<branch name "+err.Error()+">"),
+				fmt.Sprintf("The branch name %q %v. Nothing was done.", in.Name, err))
+		}
+	}
 	git := policy.Need{Act: policy.Exec, Target: "git"}
 	if file, err := e.git.find(w.Root(), e.Writable); err == nil {
 		git.Resolved = file
@@ -212,13 +221,14 @@ func (t gitTool) needs(e *Env, w *workspace.Workspace, in gitArgs) ([]policy.Nee
 	}
 	what, paths := t.paths(in)
 	for _, p := range paths {
+		need := policy.Need{Act: what, Target: p}
 		switch {
 		case p == "":
-			return nil, &tool.ArgsError{Field: "paths", Reason: "holds an empty path: name a file or a directory, . for everything"}
+			return nil, refuse(t.name, need, byRule("<empty path>"), "A path is empty: name a file or a directory, . for everything. Nothing was done.")
 		case p[0] == '-':
-			return nil, &tool.ArgsError{Field: "paths", Reason: fmt.Sprintf("holds %q: a path may not begin with -, write ./%s", p, p)}
+			return nil, refuse(t.name, need, byRule("<path may not begin with ->"), fmt.Sprintf("%q could be read as an option: a path may not begin with -, write ./%s. Nothing was done.", p, p))
 		case what == policy.Write && isGitName(p):
-			return nil, &tool.ArgsError{Field: "path", Reason: "ends in .git, which is git's own name"}
+			return nil, refuse(t.name, need, byRule(workspace.GitFile), "The path ends in .git, which is git's own name. Nothing was done.")
 		}
 		n, err := pathNeed(w, what, p)
 		if err != nil {
@@ -234,13 +244,20 @@ func isGitName(p string) bool {
 	return strings.EqualFold(p[strings.LastIndexByte(p, '/')+1:], ".git")
 }
 
+func nameFault(in gitArgs) error {
+	if in.Name == "" {
+		return missing("name", "the name of the new branch")
+	}
+	return nil
+}
+
 // branchFault says why a name cannot be a branch's. The rule is narrower than
 // git's, so that no name can be read as an option, a revision or a path.
 func branchFault(name string) error {
-	bad := func(reason string) error { return &tool.ArgsError{Field: "name", Reason: reason} }
+	bad := func(reason string) error { return errors.New(reason) }
 	switch {
 	case name == "":
-		return missing("name", "the name of the new branch")
+		return bad("is empty")
 	case len(name) > 100:
 		return bad(fmt.Sprintf("has %d characters and at most 100 are possible", len(name)))
 	case name[0] == '-':
@@ -279,11 +296,11 @@ func (t gitTool) call(ctx context.Context, e *Env, c tool.Call, in gitArgs) (too
 	if stop := ended(ctx); stop != nil {
 		return tool.Result{}, stop
 	}
-	if err != nil {
+	switch {
+	case isRefusal(err):
+		return tool.Result{}, err
+	case err != nil:
 		return t.failure(err), nil
 	}
 	return t.result(e, *res), nil
 }
-
-// errRefused marks a refusal of ours, as opposed to a failure of git.
-var errRefused = errors.New("refused")

@@ -1,8 +1,10 @@
 package builtin
 
 import (
+	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,9 +64,12 @@ func leftOut(n int) string {
 }
 
 // diffOptions start no program of the repository's choosing. Renames are not
-// looked for, because they show the old name of a file beside the new.
+// looked for, because they show the old name of a file beside the new. Of a
+// repository within this one only the commit is compared: a diff inside of it
+// would follow that repository's settings, which nobody has looked at, and show
+// files past the policy.
 func diffOptions(in gitArgs) []string {
-	argv := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--relative"}
+	argv := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--submodule=short", "--relative"}
 	if in.Staged {
 		argv = append(argv, "--cached")
 	}
@@ -78,7 +83,7 @@ func gitDiff(g *gitCall, in gitArgs) (gitResult, error) {
 		return names, err
 	}
 	if names.Stdout.Elided > 0 {
-		return gitResult{}, fmt.Errorf("%w: so many files are changed that they cannot all be checked: name fewer paths", errRefused)
+		return gitResult{}, errors.New("so many files are changed that they cannot all be checked: name fewer paths")
 	}
 	changed := splitNames(names.Stdout.String())
 	allowed, denied := g.permitted(changed)
@@ -109,6 +114,19 @@ func gitLog(g *gitCall, in gitArgs) (gitResult, error) {
 	return g.git([]string{"log", "--no-color", "--oneline", "--no-decorate", "--max-count=" + strconv.FormatInt(n, 10)}, g.scoped(in.Paths)...)
 }
 
+var errTooMany = errors.New("there are so many files below these paths that they cannot all be checked: name fewer. Nothing was staged")
+
+// over is the one of the paths that name lies below.
+func over(paths []string, name string) string {
+	for _, p := range paths {
+		clean := path.Clean(p)
+		if rest, ok := strings.CutPrefix(name, clean); ok && (rest == "" || rest[0] == '/') {
+			return p
+		}
+	}
+	return paths[0]
+}
+
 // gitAdd looks first at what a path stands for: a directory must not stage a
 // file that may not be read.
 func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
@@ -117,10 +135,15 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 		return list, err
 	}
 	if list.Stdout.Elided > 0 {
-		return gitResult{}, fmt.Errorf("%w: there are so many files below these paths that they cannot all be checked: name fewer. Nothing was staged", errRefused)
+		return gitResult{}, errTooMany
 	}
-	if _, denied := g.permitted(splitNames(list.Stdout.String())); denied > 0 {
-		return gitResult{}, fmt.Errorf("%w: the policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one", errRefused, plural(denied, "file", "files"))
+	names := splitNames(list.Stdout.String())
+	if _, denied := g.permitted(names); denied > 0 {
+		// What is recorded is the path that was named, with the rule of the first
+		// file below it: no name that the model may not know.
+		i := slices.IndexFunc(names, func(p string) bool { return g.call.Workspace.CheckPath(policy.Read, p).Effect == policy.Deny })
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: over(in.Paths, names[i])}, g.call.Workspace.CheckPath(policy.Read, names[i]),
+			fmt.Sprintf("The policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one.", plural(denied, "file", "files")))
 	}
 	// For a repository within this one git asks that repository for its state, by
 	// its own settings, which nobody has looked at.
@@ -129,25 +152,60 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 		return staged, err
 	}
 	if staged.Stdout.Elided > 0 {
-		return gitResult{}, fmt.Errorf("%w: there are so many files below these paths that they cannot all be checked: name fewer. Nothing was staged", errRefused)
+		return gitResult{}, errTooMany
 	}
 	for _, entry := range append(splitNames(list.Stdout.String()), splitNames(staged.Stdout.String())...) {
 		if _, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(entry, "160000 ") || strings.HasSuffix(entry, "/") {
 			if name == "" {
 				name = entry
 			}
-			return gitResult{}, fmt.Errorf("%w: %s is a repository of its own below these paths, so nothing was staged: name the files to stage", errRefused, strings.TrimSuffix(name, "/"))
+			name = strings.TrimSuffix(name, "/")
+			return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: name}, byRule("<a repository of its own>"),
+				printable(name)+" is a repository of its own below these paths, so nothing was staged: name the files to stage.")
 		}
 	}
 	return g.git([]string{"add"}, in.Paths...)
 }
 
+// gitCommit looks first whether there is something to commit: git itself would
+// answer with the state of the whole tree, which names files that may not be
+// read. What it did is told in our words for the same reason.
 func gitCommit(g *gitCall, in gitArgs) (gitResult, error) {
-	return g.git([]string{"commit", "--no-verify", "-m", in.Message})
+	staged, err := g.git([]string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--submodule=short", "--ignore-submodules=dirty", "--cached", "--name-status", "-z"})
+	if err != nil || !staged.Success() {
+		return staged, err
+	}
+	states := splitNames(staged.Stdout.String()) // a state, its path, and so on
+	conflicts := 0
+	for i := 0; i < len(states); i += 2 {
+		if states[i] == "U" {
+			conflicts++
+		}
+	}
+	switch {
+	case len(states) == 0 && staged.Stdout.Elided == 0:
+		return gitResult{}, errors.New("nothing is staged, so there is nothing to commit: stage files with git_add first")
+	case conflicts > 0:
+		return gitResult{}, fmt.Errorf("%s in conflict: settle that in the files and stage them with git_add first", plural(conflicts, "file is", "files are"))
+	}
+	done, err := g.git([]string{"commit", "--no-verify", "--quiet", "-m", in.Message})
+	if err != nil || !done.Success() {
+		return done, err
+	}
+	said, err := g.git([]string{"log", "--no-color", "--no-decorate", "--max-count=1", "--format=%h %s"})
+	if err == nil && said.Success() {
+		done.out = "committed " + said.Stdout.String()
+	}
+	return done, nil
 }
 
+// gitBranch is quiet, because in a sparse checkout git lists what is changed.
 func gitBranch(g *gitCall, in gitArgs) (gitResult, error) {
-	return g.git([]string{"switch", "--create=" + in.Name})
+	r, err := g.git([]string{"switch", "--create=" + in.Name, "--quiet"})
+	if err == nil && r.Success() {
+		r.out = "on the new branch " + in.Name
+	}
+	return r, err
 }
 
 // gitWorktree hands git the path as it resolves, so that a link on it cannot be
@@ -158,7 +216,8 @@ func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
 		return gitResult{}, err
 	}
 	if real == "" || isGitName(real) {
-		return gitResult{}, fmt.Errorf("%w: %q is not a new directory below the workspace root", errRefused, in.Path)
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Write, Target: in.Path}, byRule("<not a new directory below the workspace root>"),
+			fmt.Sprintf("%q is not a new directory below the workspace root.", in.Path))
 	}
 	return g.git([]string{"worktree", "add", "-b", in.Name}, "./"+path.Clean(real))
 }

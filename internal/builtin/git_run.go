@@ -103,6 +103,9 @@ func (g *gitCall) common() []string {
 		"-c", "core.hooksPath="+os.DevNull, "-c", "core.fsmonitor=false",
 		"-c", "commit.gpgSign=false", "-c", "log.showSignature=false", "-c", "core.editor=true",
 		"-c", "gc.auto=0", "-c", "maintenance.auto=false",
+		// The state of a repository within this one is asked of that repository,
+		// whose settings can start programs.
+		"-c", "diff.ignoreSubmodules=dirty", "-c", "status.submoduleSummary=false", "-c", "submodule.recurse=false",
 		// The owner of the workspace was chosen by whoever opened it.
 		"-c", "safe.directory="+filepath.ToSlash(g.call.Workspace.Root()),
 	)
@@ -250,7 +253,7 @@ func (g *gitCall) checkConfig() error {
 		if r.Stdout.Elided > 0 {
 			return errors.New("the configuration of the repository is too large to be checked")
 		}
-		if err := configFault(r.Stdout.String()); err != nil {
+		if err := configFault(g.tool.name, r.Stdout.String()); err != nil {
 			return err
 		}
 	}
@@ -259,13 +262,14 @@ func (g *gitCall) checkConfig() error {
 
 // configFault looks for settings that start programs in what git config -z
 // --show-origin prints: origin, NUL, key, newline, value, NUL.
-func configFault(list string) error {
+func configFault(name, list string) error {
 	fields := strings.Split(list, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, _, _ := strings.Cut(fields[i+1], "\n")
 		if runsPrograms(key) {
-			return fmt.Errorf("%w: the repository's configuration (%s) sets %s, which makes git start programs or leave the workspace; the operator must remove it first",
-				errRefused, strings.TrimPrefix(fields[i], "file:"), key)
+			return refuse(name, policy.Need{Act: policy.Exec, Target: "git"}, byRule("<the repository sets "+key+">"),
+				fmt.Sprintf("The repository's configuration (%s) sets %s, which makes git start programs or leave the workspace; the operator must remove it first.",
+					printable(strings.TrimPrefix(fields[i], "file:")), printable(key)))
 		}
 	}
 	return nil
@@ -298,8 +302,6 @@ func (g *gitCall) permitted(paths []string) (allowed []string, denied int) {
 // failure is the result of a call that git did not answer.
 func (t gitTool) failure(err error) tool.Result {
 	switch {
-	case errors.Is(err, errRefused):
-		return failed(t.name+" refused", t.name+" refused", strings.TrimPrefix(err.Error(), errRefused.Error()+": "))
 	case errors.Is(err, sandbox.ErrMissing):
 		return failed("git unavailable", "git unavailable", "git cannot be used on this machine: "+strings.TrimPrefix(err.Error(), sandbox.ErrMissing.Error()+": ")+". Go on without it.")
 	}

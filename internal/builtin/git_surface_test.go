@@ -25,6 +25,9 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 			if slices.Contains(cmd.Argv, "--name-only") || slices.Contains(cmd.Argv, "ls-files") {
 				out = "a\x00b\x00"
 			}
+			if slices.Contains(cmd.Argv, "--name-status") {
+				out = "M\x00a\x00"
+			}
 			return &sandbox.Result{Stdout: sandbox.Output{Head: out}}, nil
 		}
 	})
@@ -56,7 +59,7 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 			settings[argv[j+1]] = true
 			j += 2
 		}
-		for _, want := range []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "commit.gpgSign=false", "core.editor=true"} {
+		for _, want := range []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "commit.gpgSign=false", "core.editor=true", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false", "submodule.recurse=false"} {
 			if !settings[want] {
 				t.Errorf("%q lacks -c %s", argv, want)
 			}
@@ -68,10 +71,17 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 		}
 		rest := argv[j+1:]
 		if sub == "commit" {
-			if strings.Join(rest, " ") != "--no-verify -m --amend" {
+			if strings.Join(rest, " ") != "--no-verify --quiet -m --amend" {
 				t.Errorf("commit has the arguments %q", rest)
 			}
-			rest = rest[:2]
+			rest = rest[:3]
+		}
+		if sub == "diff" {
+			for _, want := range []string{"--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "--submodule=short"} {
+				if !slices.Contains(rest, want) {
+					t.Errorf("%q lacks %s", argv, want)
+				}
+			}
 		}
 		if sub == "worktree" {
 			if strings.Join(rest, " ") != "add -b reset -- ./checkout" {
@@ -106,7 +116,7 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 	for _, l := range lines {
 		all += strings.Join(l, " ") + "\n"
 	}
-	for _, want := range []string{"--max-count=200", "--max-count=1\n", "--no-ext-diff --no-textconv", "status --porcelain=v1 --untracked-files=normal --ignore-submodules=dirty", "switch --create=push"} {
+	for _, want := range []string{"--max-count=200", "--max-count=1\n", "--no-ext-diff --no-textconv", "status --porcelain=v1 --untracked-files=normal --ignore-submodules=dirty", "switch --create=push --quiet"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no command line has %q in\n%s", want, all)
 		}

@@ -61,13 +61,14 @@ func TestGitWorks(t *testing.T) {
 	got, _ = r.call("git_diff", `{}`)
 	wantHas(t, got, "(no output)")
 	got, res = r.call("git_commit", args("message", "second; $(touch x) `y`\n\nbody 'q'"))
-	wantHas(t, got, "[git_commit]")
+	wantHas(t, got, "[git_commit]\ncommitted "+strings.TrimSpace(r.git("rev-parse", "--short", "HEAD"))+" second; $(touch x) `y`\n")
+	wantLacks(t, got, "src/a.go", "body")
 	if !res.Changed {
 		t.Errorf("git_commit = %+v", res)
 	}
 	got, res = r.call("git_commit", `{"message":"nothing"}`)
-	wantHas(t, got, "[git_commit failed]", "nothing to commit")
-	if res.Decision != "git_commit exit 1" || res.Changed || !res.Failed {
+	wantHas(t, got, "[git_commit failed]", "nothing to commit", "git_add")
+	if res.Decision != "git_commit failed" || res.Changed || !res.Failed {
 		t.Errorf("a commit of nothing = %+v", res)
 	}
 	got, _ = r.call("git_log", `{"max_count":1}`)
@@ -169,7 +170,7 @@ func TestBranchNames(t *testing.T) {
 	}
 	reasons := map[string]string{}
 	for _, tc := range []struct{ name, why string }{
-		{"", "missing"}, {strings.Repeat("n", 101), "101"}, {"-m", "begins with -"}, {"--help", "begins with -"},
+		{"", "empty"}, {strings.Repeat("n", 101), "101"}, {"-m", "begins with -"}, {"--help", "begins with -"},
 		{"a..b", ".."}, {"a b", "' '"}, {"a~1", "'~'"}, {"a^", "'^'"}, {"a:b", "':'"}, {"a\\b", `'\\'`}, {"é", "'é'"}, {"a\x00", `'\x00'`},
 		{"a//b", "empty part"}, {"/a", "empty part"}, {"a/", "empty part"}, {"a/./b", "dot"}, {".a", "dot"},
 		{"x.lock", ".lock"}, {"a/x.lock/b", ".lock"}, {"a.", "ends in a dot"}, {"@{u}", "'@'"},

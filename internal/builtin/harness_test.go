@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,8 @@ type bench struct {
 	root  string
 	ran   [][]string // argv of every command that was started
 	asked []policy.Need
+
+	refused []policy.RefusedError // by the tools themselves
 }
 
 func newBench(t *testing.T, p policy.Policy, change ...func(*Env)) *bench {
@@ -75,14 +78,14 @@ func (b *bench) callCtx(ctx context.Context, name, args string) (string, tool.Re
 		if t.Spec().Name != name {
 			continue
 		}
-		checked, err := tool.CheckArgs(t.Spec().Schema, json.RawMessage(args))
+		checked, err := t.Spec().CheckArgs(json.RawMessage(args))
 		if err != nil {
 			return "arguments: " + err.Error(), tool.Result{Failed: true}
 		}
 		c := tool.Call{ID: "1", Name: name, Args: checked, Workspace: b.ws.WithTool(name)}
 		needs, err := t.(tool.Needer).Needs(c)
 		if err != nil {
-			return "needs: " + err.Error(), tool.Result{Failed: true}
+			return b.told("needs: ", err), tool.Result{Failed: true}
 		}
 		for _, n := range needs {
 			v := b.ws.Policy().Check(n)
@@ -98,12 +101,24 @@ func (b *bench) callCtx(ctx context.Context, name, args string) (string, tool.Re
 		}
 		r, err := t.Call(ctx, c)
 		if err != nil {
-			return "error: " + err.Error(), tool.Result{Failed: true}
+			return b.told("error: ", err), tool.Result{Failed: true}
 		}
 		return r.Text, r
 	}
 	b.t.Fatalf("there is no tool %q", name)
 	return "", tool.Result{}
+}
+
+// told is what a model reads of an error: a refusal in the tool's words, if it has
+// some.
+func (b *bench) told(where string, err error) string {
+	if re := (*policy.RefusedError)(nil); errors.As(err, &re) {
+		b.refused = append(b.refused, *re)
+	}
+	if own := (*Refused)(nil); errors.As(err, &own) {
+		return own.Text
+	}
+	return where + err.Error()
 }
 
 func (b *bench) write(rel, content string) {

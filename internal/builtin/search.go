@@ -19,11 +19,33 @@ const (
 	listShown = 200
 )
 
-func searchTools(_ *Env) []tool.Tool {
-	return []tool.Tool{grepTool(), findTool(), listTool()}
+func searchTools(e *Env) []tool.Tool {
+	return []tool.Tool{grepTool(e), findTool(e), listTool(e)}
 }
 
-func grepTool() tool.Tool {
+// underLines is the room kept for what stands under a list that is cut.
+const underLines = 250
+
+// list is an observation of whole lines and what under says below them, of which
+// it is told how many lines are shown. Lines that would not leave room for that in
+// one observation are not shown: a list that is cut elsewhere would not say so.
+func (e *Env) list(head string, lines []string, under func(shown int) string) string {
+	head = within(head, e.entryCap()/2)
+	whole := observation(head, strings.Join(lines, "")+under(len(lines)))
+	if runes(whole) <= e.entryCap() {
+		return whole
+	}
+	room := e.entryCap() - runes(head) - underLines
+	shown := 0
+	for ; shown < len(lines); shown++ {
+		if room -= runes(lines[shown]); room < 0 {
+			break
+		}
+	}
+	return observation(head, strings.Join(lines[:shown], "")+under(shown))
+}
+
+func grepTool(e *Env) tool.Tool {
 	type args struct {
 		Pattern string `json:"pattern"`
 		Glob    string `json:"path_glob"`
@@ -59,7 +81,7 @@ func grepTool() tool.Tool {
 				target += " in " + in.Glob
 			}
 			return tool.Result{
-				Text:     observation(fmt.Sprintf("grep %q", in.Pattern), grepBody(m)),
+				Text:     e.grepText(in.Pattern, m),
 				Decision: fmt.Sprintf("grep %q (%s)", in.Pattern, plural(m.Total, "hit", "hits")),
 				Kind:     trace.ObsGrep, Target: target,
 			}, nil
@@ -67,26 +89,29 @@ func grepTool() tool.Tool {
 	}
 }
 
-func grepBody(m workspace.Matches) string {
-	var b strings.Builder
-	for _, h := range m.Hits {
-		fmt.Fprintf(&b, "%s:%d: %s\n", printable(h.Path), h.Line, h.Text)
+func (e *Env) grepText(pattern string, m workspace.Matches) string {
+	hits := make([]string, len(m.Hits))
+	for i, h := range m.Hits {
+		hits[i] = fmt.Sprintf("%s:%d: %s\n", printable(h.Path), h.Line, h.Text)
 	}
-	switch total := commas(m.Total); {
-	case m.Total == 0:
-		b.WriteString("no matches\n")
-	case m.Stopped:
-		fmt.Fprintf(&b, "showing %d of at least %s hits: searching stopped there; narrow the pattern or add path_glob\n", len(m.Hits), total)
-	case m.Total > len(m.Hits):
-		fmt.Fprintf(&b, "showing %d of %s hits: narrow the pattern or add path_glob\n", len(m.Hits), total)
-	}
-	if m.TooLarge > 0 {
-		fmt.Fprintf(&b, "%s over %d MiB not searched\n", plural(m.TooLarge, "file", "files"), workspace.MaxGrepFile>>20)
-	}
-	return b.String()
+	return e.list(fmt.Sprintf("grep %q", pattern), hits, func(shown int) string {
+		var b strings.Builder
+		switch total := commas(m.Total); {
+		case m.Total == 0:
+			b.WriteString("no matches\n")
+		case m.Stopped:
+			fmt.Fprintf(&b, "showing %d of at least %s hits: searching stopped there; narrow the pattern or add path_glob\n", shown, total)
+		case m.Total > shown:
+			fmt.Fprintf(&b, "showing %d of %s hits: narrow the pattern or add path_glob\n", shown, total)
+		}
+		if m.TooLarge > 0 {
+			fmt.Fprintf(&b, "%s over %d MiB not searched\n", plural(m.TooLarge, "file", "files"), workspace.MaxGrepFile>>20)
+		}
+		return b.String()
+	})
 }
 
-func findTool() tool.Tool {
+func findTool(e *Env) tool.Tool {
 	type args struct {
 		Glob  string `json:"name_glob"`
 		Alias string `json:"glob"`
@@ -123,19 +148,20 @@ func findTool() tool.Tool {
 			if err != nil {
 				return failed("find error", "find error", err.Error()), nil
 			}
-			body := "no matches"
-			if f.Total > 0 {
-				shown := make([]string, len(f.Paths))
-				for i, p := range f.Paths {
-					shown[i] = printable(p)
-				}
-				body = strings.Join(shown, "\n")
-			}
-			if f.Total > len(f.Paths) {
-				body += fmt.Sprintf("\nshowing %d of %s paths: narrow the glob", len(f.Paths), commas(f.Total))
+			paths := make([]string, len(f.Paths))
+			for i, p := range f.Paths {
+				paths[i] = printable(p) + "\n"
 			}
 			return tool.Result{
-				Text:     observation(fmt.Sprintf("find %q", glob), body),
+				Text: e.list(fmt.Sprintf("find %q", glob), paths, func(shown int) string {
+					switch {
+					case f.Total == 0:
+						return "no matches\n"
+					case f.Total > shown:
+						return fmt.Sprintf("showing %d of %s paths: narrow the glob\n", shown, commas(f.Total))
+					}
+					return ""
+				}),
 				Decision: fmt.Sprintf("find %q (%s)", glob, plural(f.Total, "path", "paths")),
 				Kind:     trace.ObsFind, Target: glob,
 			}, nil
@@ -143,7 +169,7 @@ func findTool() tool.Tool {
 	}
 }
 
-func listTool() tool.Tool {
+func listTool(e *Env) tool.Tool {
 	type args struct {
 		Path string `json:"path"`
 	}
@@ -172,7 +198,10 @@ func listTool() tool.Tool {
 			if err := ended(ctx); err != nil {
 				return tool.Result{}, err
 			}
-			if err != nil {
+			switch {
+			case isRefusal(err):
+				return tool.Result{}, err
+			case err != nil:
 				return listFailed(in.Path, err), nil
 			}
 			path := in.Path
@@ -180,7 +209,7 @@ func listTool() tool.Tool {
 				path = "."
 			}
 			return tool.Result{
-				Text:     observation("list_dir "+printable(path), listBody(l)),
+				Text:     e.listText(path, l),
 				Decision: fmt.Sprintf("list_dir %s (%s)", printable(path), plural(l.Total, "entry", "entries")),
 				Kind:     trace.ObsFind, Target: path,
 			}, nil
@@ -189,9 +218,6 @@ func listTool() tool.Tool {
 }
 
 func listFailed(path string, err error) tool.Result {
-	if r, ok := refusal("read", err); ok {
-		return r
-	}
 	reason := err.Error()
 	if errors.Is(err, workspace.ErrNotRegular) {
 		reason = printable(path) + " is not a directory"
@@ -199,26 +225,28 @@ func listFailed(path string, err error) tool.Result {
 	return failed("list_dir error", "list_dir error", reason)
 }
 
-func listBody(l workspace.Listing) string {
-	var b strings.Builder
-	for _, e := range l.Entries {
-		name := printable(e.Path)
+func (e *Env) listText(path string, l workspace.Listing) string {
+	entries := make([]string, len(l.Entries))
+	for i, entry := range l.Entries {
+		name := printable(entry.Path)
 		switch {
-		case e.Kind == workspace.EntryDir:
-			fmt.Fprintf(&b, "dir  %s/\n", name)
-		case e.Kind == workspace.EntryLink:
-			fmt.Fprintf(&b, "link %s\n", name)
-		case e.Kind == workspace.EntryFile && e.Size >= 0:
-			fmt.Fprintf(&b, "file %s (%s)\n", name, plural(int(e.Size), "byte", "bytes"))
+		case entry.Kind == workspace.EntryDir:
+			entries[i] = fmt.Sprintf("dir  %s/\n", name)
+		case entry.Kind == workspace.EntryLink:
+			entries[i] = fmt.Sprintf("link %s\n", name)
+		case entry.Kind == workspace.EntryFile && entry.Size >= 0:
+			entries[i] = fmt.Sprintf("file %s (%s)\n", name, plural(int(entry.Size), "byte", "bytes"))
 		default:
-			fmt.Fprintf(&b, "%s %s\n", e.Kind, name)
+			entries[i] = fmt.Sprintf("%s %s\n", entry.Kind, name)
 		}
 	}
-	if l.Total == 0 {
-		b.WriteString("empty\n")
-	}
-	if left := l.Total - len(l.Entries); left > 0 {
-		fmt.Fprintf(&b, "showing %d of %s entries, %s left out: list a directory below it, or use find\n", len(l.Entries), commas(l.Total), commas(left))
-	}
-	return b.String()
+	return e.list("list_dir "+printable(path), entries, func(shown int) string {
+		switch left := l.Total - shown; {
+		case l.Total == 0:
+			return "empty\n"
+		case left > 0:
+			return fmt.Sprintf("showing %d of %s entries, %s left out: list a directory below it, or use find\n", shown, commas(l.Total), commas(left))
+		}
+		return ""
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -29,9 +30,13 @@ const maxBound = 64 << 20
 // file that is not there.
 type binding map[string]string
 
-// bind looks at what the needs of a call name, at the moment of the question.
-func (d *drive) bind(needs []policy.Need) binding {
+// bind looks at what the needs of a call name, at the moment of the question. A
+// commit is about what is staged.
+func (d *drive) bind(c *call, needs []policy.Need) binding {
 	b := binding{}
+	if c.name == "git_commit" && d.catalogue.byName[c.name].builtin {
+		b.addStaged(indexOf(d.workspace.Root(), d.contract.ParentRepository))
+	}
 	starts := slices.ContainsFunc(needs, func(n policy.Need) bool { return n.Act == policy.Exec })
 	for _, n := range needs {
 		switch n.Act {
@@ -106,8 +111,15 @@ func contentOf(path string) (string, error) {
 // put, or nothing.
 func (b binding) changed() string {
 	for path, was := range b {
-		now, err := contentOf(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		look, none := contentOf, ""
+		if strings.HasPrefix(was, stagedPrefix) {
+			look, none = stagedIn, stagedPrefix
+		}
+		now, err := look(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			now = none
+		case err != nil:
 			now = "unreadable"
 		}
 		if now != was {
@@ -179,15 +191,23 @@ func (d *drive) isDue(step, index int) bool {
 	})
 }
 
-// stale refuses a call whose approval was for something that has changed since.
-func (d *drive) stale(st *step, c *call, act, target string, b binding) bool {
+// Who takes an approval back that was not carried out.
+const (
+	overruledByPolicy = "policy"       // which forbids it now
+	overruledByChange = "binding"      // to what it was for, which has changed
+	overruledByAsking = "new question" // which stands for more than it
+)
+
+// stale refuses a call whose approval was for something that has changed since,
+// and says what; "" when nothing has.
+func (d *drive) stale(st *step, c *call, act, target string, b binding) string {
 	path := b.changed()
 	if path == "" {
-		return false
+		return ""
 	}
 	if rel, err := filepath.Rel(d.workspace.Root(), path); err == nil && filepath.IsLocal(rel) {
 		path = filepath.ToSlash(rel)
 	}
 	c.refuse(st.n, act+" denied", prompt.ApprovedBefore(act, target, path))
-	return true
+	return path + " has changed since it was asked"
 }

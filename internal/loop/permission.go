@@ -161,6 +161,7 @@ func (d *drive) refuse(st *step, c *call, j judged) {
 		text = prompt.PlanFirst(c.name)
 	}
 	c.refuse(st.n, fmt.Sprintf("%s refused", j.need.Act), text)
+	c.forbidden = j.verdict.Refusal(j.need).Error()
 }
 
 // ask puts one question to the approver and acts on the row that holds the
@@ -181,10 +182,13 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 		}
 		// What the call itself has changed since, before the crash, is no reason to
 		// refuse it.
-		return d.wroteBefore(st, c) || !d.stale(st, c, row.Act, row.Target, boundTo(row.Bound)), nil
+		if d.wroteBefore(st, c) {
+			return true, nil
+		}
+		return d.fresh(ctx, st, c, row, boundTo(row.Bound))
 	}
 	d.emit(st.n, trace.ApprovalRequested{Act: string(req.Act), Target: req.Target})
-	about.bound = d.bind(needs)
+	about.bound = d.bind(c, needs)
 	for _, j := range asks {
 		granted = append(granted, askedAct{j.need.Act, needTarget(j.need)})
 	}
@@ -214,7 +218,17 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 	if err != nil || !ok {
 		return ok, err
 	}
-	return !d.stale(st, c, row.Act, row.Target, about.bound), nil
+	return d.fresh(ctx, st, c, row, about.bound)
+}
+
+// fresh reports whether an approval is still for what is there now. One that is
+// not is taken back, and the call refused.
+func (d *drive) fresh(ctx context.Context, st *step, c *call, row store.PendingApproval, b binding) (bool, error) {
+	why := d.stale(st, c, row.Act, row.Target, b)
+	if why == "" {
+		return true, nil
+	}
+	return false, d.store.Overrule(ctx, d.lease, store.Overruled{ID: row.ID, By: overruledByChange, Reason: why})
 }
 
 // decidedBefore finds what a person already said to this very call, on a step that
@@ -266,7 +280,7 @@ func (d *drive) request(st *step, c *call, about judged) approve.Request {
 		RunID: d.runID(), Step: st.n, Tool: c.name, Args: c.args, Argv: about.need.Argv,
 	}
 	p, ok := c.tool.(tool.Previewer)
-	if ok && !d.panics(c.name, func() { req.Content = p.Preview(d.toolCall(st, c)) }) {
+	if ok && d.panics(c.name, func() { req.Content = p.Preview(d.toolCall(st, c)) }) == nil {
 		// What the tool itself shows is what it will do.
 	} else if about.need.Act == policy.Exec && len(about.need.Argv) == 0 {
 		req.Content = string(c.args)

@@ -388,6 +388,21 @@ func TestADeferredCallIsPerformedOnResumeAsTheToolItWas(t *testing.T) {
 	}
 }
 
+// checkRequest holds the row of an approved request against what became of it.
+func (f *fixture) checkRequest(id trace.RequestID, changed bool) {
+	f.t.Helper()
+	row, err := f.store.Pending(context.Background(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	switch {
+	case !changed && (row.Verdict != store.Approve || row.PerformedAt.IsZero()):
+		f.t.Errorf("an act that was carried out is recorded as %+v", row)
+	case changed && (row.Verdict != store.Deny || row.DecidedBy != "binding" || !strings.Contains(row.Reason, "has changed since") || !row.PerformedAt.IsZero()):
+		f.t.Errorf("an approval that was for something else is recorded as %+v", row)
+	}
+}
+
 func TestAnApprovalIsForWhatWasLookedAt(t *testing.T) {
 	script := command("sh", "deploy.sh")
 	for _, tc := range []struct {
@@ -421,6 +436,7 @@ func TestAnApprovalIsForWhatWasLookedAt(t *testing.T) {
 				if changed {
 					contains(t, "what the model is told", lastUser(m), "has changed since")
 				}
+				f.checkRequest(res.Outcome.RequestID, changed)
 			})
 		}
 	}
@@ -432,10 +448,15 @@ func TestAnApprovalIsForWhatWasLookedAt(t *testing.T) {
 			f.write("deploy.sh", "echo other > ran.txt\n")
 			return approve.Approve(), nil
 		})
-		f.must(trace.Finished)
+		res := f.must(trace.Finished)
 		if f.read("ran.txt") != "" {
 			t.Error("what ran is not what was approved")
 		}
+		rows, err := f.store.Approvals(context.Background(), res.RunID)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("requests %+v, %v", rows, err)
+		}
+		f.checkRequest(rows[0].ID, true)
 	})
 }
 
@@ -454,19 +475,38 @@ func TestADeferredCallThatIsDeniedEndsTheRun(t *testing.T) {
 }
 
 func TestAPauseGrantsNoImmunity(t *testing.T) {
-	f := newFixture(t, write("a.txt", "x"))
-	f.host.Policy, f.host.Approver = asking, deferring
-	res := f.must(trace.AwaitingApproval)
-	m := f.script(scripted.Say("I see"))
-	stricter := asking.Layer("later").DenyWrite("a.txt")
-	end, err := f.resume(res.RunID, Resumption{Policy: &stricter, Decision: &Decision{ID: res.Outcome.RequestID, Decision: approve.Approve()}})
-	if err != nil || end.Outcome.Kind != trace.Finished {
-		t.Fatalf("%s, %v", end.Outcome, err)
+	for _, attached := range []bool{false, true} {
+		f := newFixture(t, write("a.txt", "x"))
+		f.host.Policy, f.host.Approver = asking, deferring
+		res := f.must(trace.AwaitingApproval)
+		m := f.script(scripted.Say("never"))
+		stricter := asking.Layer("later").DenyWrite("a.txt")
+		d := Decision{ID: res.Outcome.RequestID, Decision: approve.Approve()}
+		r := Resumption{Policy: &stricter, Decision: &d}
+		if attached { // decided by another process, while nobody drove the run
+			if won, err := DecideFrom(context.Background(), f.store, d, "attached"); err != nil || !won {
+				t.Fatal(won, err)
+			}
+			r.Decision = nil
+		}
+		end, err := f.resume(res.RunID, r)
+		if err != nil || end.Outcome.Kind != trace.Denied || len(m.Requests()) != 0 {
+			t.Fatalf("%s, %v, %d requests, want it denied without another step", end.Outcome, err, len(m.Requests()))
+		}
+		refusals := f.refusals(res.RunID)
+		if f.read("a.txt") != "" || len(refusals) != 1 || refusals[0].Layer != "later" || f.seen.count("refused") != 1 {
+			t.Errorf("a.txt %q, refusals %+v", f.read("a.txt"), refusals)
+		}
+		row, err := f.store.Pending(context.Background(), d.ID)
+		if err != nil || row.Verdict != store.Deny || row.DecidedBy != "policy" || !strings.Contains(row.Reason, "later") || !row.PerformedAt.IsZero() {
+			t.Errorf("the request is recorded as %+v, %v", row, err)
+		}
+		// It stays so, also under the policy of before.
+		again, err := f.resume(res.RunID, Resumption{Policy: &asking})
+		if err != nil || again.Outcome.Kind != trace.Denied || f.read("a.txt") != "" {
+			t.Errorf("resumed once more: %s, %v, a.txt %q", again.Outcome, err, f.read("a.txt"))
+		}
 	}
-	if f.read("a.txt") != "" || len(f.refusals(res.RunID)) != 1 {
-		t.Errorf("a.txt %q, refusals %+v", f.read("a.txt"), f.refusals(res.RunID))
-	}
-	contains(t, "what the model is told", lastUser(m), "refused")
 }
 
 func TestCallsBehindAPauseAreNotRunAndAreToldSo(t *testing.T) {

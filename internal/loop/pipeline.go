@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
@@ -86,7 +87,7 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		d.failArguments(st, c, c.fault)
 		return nil
 	}
-	args, err := tool.CheckArgs(c.spec.Schema, c.args)
+	args, err := c.spec.CheckArgs(c.args)
 	if err != nil {
 		d.failArguments(st, c, err.Error())
 		return nil
@@ -99,12 +100,14 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 		return own.perform(ctx, st, c)
 	}
 	needs, err := d.needs(c, d.toolCall(st, c))
+	var crash *toolPanic
 	switch {
-	case errors.Is(err, errToolPanicked):
-		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+	case errors.As(err, &crash):
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name, crash.with))
 		return nil
 	case err != nil:
 		d.fail(st, c, err)
+		d.recordRefusal(st, c)
 		return nil
 	}
 	ok, err = d.permit(ctx, st, c, needs)
@@ -164,26 +167,28 @@ func (d *drive) needs(c *call, tc tool.Call) (needs []policy.Need, err error) {
 	if !ok || d.planHolds(c) {
 		return []policy.Need{{Act: policy.Exec, Target: c.name}}, nil
 	}
-	if d.panics(c.name, func() { needs, err = n.Needs(tc) }) {
-		return nil, errToolPanicked
+	if crash := d.panics(c.name, func() { needs, err = n.Needs(tc) }); crash != nil {
+		return nil, crash
 	}
 	return needs, err
 }
 
-// errToolPanicked says that a tool panicked before it was called.
-var errToolPanicked = errors.New("the tool panicked")
+// toolPanic says that a tool panicked before it was called, and with what.
+type toolPanic struct{ with any }
+
+func (p *toolPanic) Error() string { return "the tool panicked" }
 
 // panics runs a part of a tool that is not its call, on this goroutine: a tool
 // must not take the program down that it is registered in.
-func (d *drive) panics(name string, part func()) (panicked bool) {
+func (d *drive) panics(name string, part func()) (crash *toolPanic) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.log.Error("tool panicked", "run", d.runID(), "tool", name, "panic", p, "stack", string(debug.Stack()))
-			panicked = true
+			crash = &toolPanic{p}
 		}
 	}()
 	part()
-	return false
+	return nil
 }
 
 func (d *drive) toolCall(st *step, c *call) tool.Call {
@@ -217,6 +222,16 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 			return err
 		}
 	}
+	if err := d.runAll(ctx, st, ready); err != nil {
+		return err
+	}
+	for _, c := range ready {
+		d.recordRefusal(st, c)
+	}
+	return nil
+}
+
+func (d *drive) runAll(ctx context.Context, st *step, ready []*call) error {
 	if len(ready) == 1 {
 		return d.runCall(ctx, st, ready[0])
 	}
@@ -231,6 +246,18 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 // errGoexit stands for a panic where a tool ended its goroutine instead of
 // returning, as a test's FailNow does.
 var errGoexit = errors.New("it ended its goroutine")
+
+// recordRefusal puts a refusal that a tool made itself where those of the gate
+// are: in the trace, and before the watcher.
+func (d *drive) recordRefusal(st *step, c *call) {
+	re := c.refusal
+	if re == nil {
+		return
+	}
+	c.refusal = nil
+	d.rec.refusal(st.n, judged{need: policy.Need{Act: re.Act, Target: re.Target}, verdict: policy.Verdict{Rule: re.Rule, Layer: re.Layer}}, "")
+	d.emit(st.n, trace.RefusedAct{Act: string(re.Act), Target: re.Target, Rule: re.Rule, Layer: re.Layer})
+}
 
 // ended is how a tool came back.
 type ended struct {
@@ -354,7 +381,7 @@ func (d *drive) abandon(ctx context.Context, st *step, c *call) error {
 func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	switch {
 	case e.panic != nil:
-		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name))
+		c.refuse(st.n, c.name+" panicked", prompt.ToolPanicked(c.name, e.panic))
 		return
 	case e.err != nil && timedOut:
 		c.refuse(st.n, c.name+" timed out", prompt.ToolTimedOut(c.name, c.spec.Timeout))
@@ -404,8 +431,18 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	c.observation.Text += prompt.ImagesNotShown(len(r.Media))
 }
 
-// fail settles a call with an error that the model is told.
+// fail settles a call with an error that the model is told. A refusal that a tool
+// of the library makes itself reads like one of the gate; who calls records it.
 func (d *drive) fail(st *step, c *call, err error) {
+	if re := (*policy.RefusedError)(nil); errors.As(err, &re) && d.catalogue.byName[c.name].builtin {
+		text, decision := prompt.Refused(re.Act, re.Target, re.Rule, re.Layer), fmt.Sprintf("%s refused", re.Act)
+		if own := (*builtin.Refused)(nil); errors.As(err, &own) {
+			text, decision = own.Text, own.Decision
+		}
+		c.refusal = re
+		c.refuse(st.n, decision, prompt.Bound(clean(text), d.entryCap, trace.ObsError))
+		return
+	}
 	c.refuse(st.n, c.name+" failed", prompt.Bound(clean(prompt.ToolError(c.name, err.Error())), d.entryCap, trace.ObsError))
 }
 

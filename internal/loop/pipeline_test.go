@@ -69,6 +69,10 @@ func TestHostileCallsAreObservationsAndNeverEndTheRun(t *testing.T) {
 	}
 }
 
+type unshowable struct{}
+
+func (unshowable) String() string { panic("no") }
+
 func TestToolsThatMisbehave(t *testing.T) {
 	fn := func(f func(context.Context) (string, error), opts ...tool.Option) tool.Tool {
 		return tool.New("probe", "Misbehaves.", func(ctx context.Context, _ struct{}) (string, error) { return f(ctx) }, opts...)
@@ -78,7 +82,9 @@ func TestToolsThatMisbehave(t *testing.T) {
 		tool tool.Tool
 		says string
 	}{
-		{"panics", fn(func(context.Context) (string, error) { panic("boom") }), "crashed"},
+		{"panics", fn(func(context.Context) (string, error) { panic("boom") }), "crashed with string: boom."},
+		{"panics with an error of many lines", fn(func(context.Context) (string, error) { panic(errors.New("a\nb" + strings.Repeat("x", 1<<20))) }), `crashed with *errors.errorString: a\nbxx`},
+		{"panics with a value that cannot be shown", fn(func(context.Context) (string, error) { panic(unshowable{}) }), "crashed with loop.unshowable"},
 		{"fails", fn(func(context.Context) (string, error) { return "", errors.New("no such order") }), "no such order"},
 		{"brings a hundred megabytes", fn(func(context.Context) (string, error) { return strings.Repeat("x", 100<<20), nil }), "truncated"},
 		{"brings bytes that are no text", fn(func(context.Context) (string, error) { return "a\xff\xfe\x00b", nil }), "a\ufffd\ufffdb"},
@@ -93,7 +99,7 @@ func TestToolsThatMisbehave(t *testing.T) {
 			if !strings.Contains(got, tc.says) {
 				t.Errorf("the model is told %.300q, want %q in it", got, tc.says)
 			}
-			if len(got) > 100_000 {
+			if len(got) > 100_000 || strings.HasPrefix(tc.name, "panics") && len(got) > 1000 {
 				t.Errorf("%d bytes are told", len(got))
 			}
 			if open, err := f.store.OpenAttempts(context.Background(), res.RunID); err != nil || len(open) != 0 {
@@ -347,5 +353,39 @@ func TestRunsOfOneHostDoNotMix(t *testing.T) {
 		if f.read(name) != name {
 			t.Errorf("%s holds %q", name, f.read(name))
 		}
+	}
+}
+
+func TestALongListSaysHowLongItIs(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		turn  scripted.Turn
+		files int
+		says  string
+	}{
+		{"find", scripted.Call("find", map[string]string{"name_glob": "*.txt"}), 700, "of 700 paths"},
+		{"find below its own bound", scripted.Call("find", map[string]string{"name_glob": "*.txt"}), 300, "of 300 paths"},
+		{"grep", scripted.Call("grep", map[string]string{"pattern": "needle"}), 700, "of 700 hits"},
+		{"grep below its own bound", scripted.Call("grep", map[string]string{"pattern": "needle"}), 40, "of 40 hits"},
+		{"list_dir", scripted.Call("list_dir", map[string]string{"path": "d"}), 700, "of 700 entries"},
+		{"list_dir below its own bound", scripted.Call("list_dir", map[string]string{"path": "d"}), 180, "of 180 entries"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			for i := range tc.files {
+				f.write(fmt.Sprintf("d/%03d-%s.txt", i, strings.Repeat("x", 56)), "needle "+strings.Repeat("y", 500)+"\n")
+			}
+			m := f.script(tc.turn, scripted.Say("I see"))
+			f.must(trace.Finished)
+			got, _ := scripted.LastResult(m.Requests()[1], m.Requests()[1].Messages[1].Calls[0].Name)
+			if strings.Contains(got, "truncated") || !strings.Contains(got, "\nshowing ") || !strings.Contains(got, tc.says) {
+				t.Fatalf("the answer ends with %q", got[max(0, len(got)-300):])
+			}
+			lines := strings.Split(strings.TrimSpace(got), "\n")
+			var shown int
+			if _, err := fmt.Sscanf(lines[len(lines)-1], "showing %d", &shown); err != nil || shown != len(lines)-2 || shown < 15 {
+				t.Errorf("%d lines are shown and the last one is %q", len(lines)-2, lines[len(lines)-1])
+			}
+		})
 	}
 }

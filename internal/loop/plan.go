@@ -26,6 +26,7 @@ func (d *drive) planTool() tool.Tool {
 			Schema: json.RawMessage(`{"type":"object","properties":{"steps":{"type":"array","items":{"type":"object","properties":{` +
 				`"intent":{"type":"string","description":"what the step does"},"agent":{"type":"string","description":"the named agent that does it; leave it out for yourself"}},` +
 				`"required":["intent"]}}},"required":["steps"]}`),
+			Strict: true, // a person sees what the model meant to do
 		},
 		perform: d.propose,
 	}

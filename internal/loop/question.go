@@ -35,6 +35,7 @@ func (d *drive) askQuestionTool() tool.Tool {
 				"It is not for permission, which is decided elsewhere and which an answer cannot give, and not for what looking would tell you. " +
 				"Offer choices when there are some.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` + questionProperties + `},"required":["question"]}`),
+			Strict: true, // a person sees what the model meant to ask
 		},
 		perform: func(ctx context.Context, st *step, c *call) error {
 			q, err := approve.ParseQuestion(c.args)
@@ -55,6 +56,7 @@ func (d *drive) askQuestionsTool() tool.Tool {
 				"Where an answer changes what you ask next, use separate calls of ask_question. The same holds as there.", approve.BatchQuestions),
 			Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"questions":{"type":"array","minItems":1,"maxItems":%d,`+
 				`"items":{"type":"object","properties":{%s},"required":["question"]}}},"required":["questions"]}`, approve.BatchQuestions, questionProperties)),
+			Strict: true,
 		},
 		perform: func(ctx context.Context, st *step, c *call) error {
 			qs, err := approve.ParseQuestions(c.args)

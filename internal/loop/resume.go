@@ -564,8 +564,9 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 // that very call, through the ordinary pipeline, as the tool it was. The policy
 // is asked again, since a pause grants no immunity.
 //
-// An outcome means that the policy of this drive asks for more than the person was
-// asked: the call waits again, for an answer that stands for all of it.
+// An outcome means that the policy of this drive forbids the call, which ends the
+// run, or asks for more than the person was asked: the call waits again, for an
+// answer that stands for all of it.
 func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Outcome, error) {
 	if p.Tool == "" || p.Act == string(policy.Net) {
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
@@ -582,9 +583,14 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		c.grant.asked = a.Asked
 	}
 	st.calls = []*call{c}
-	if !d.hasAccount(st, c) && d.stale(st, c, p.Act, p.Target, d.begun(p)) {
-		d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
-	} else if len(p.Modified) > 0 {
+	var taken *store.Overruled // set when the approval is not used
+	if !d.hasAccount(st, c) {
+		if why := d.stale(st, c, p.Act, p.Target, d.begun(p)); why != "" {
+			taken = &store.Overruled{ID: p.ID, By: overruledByChange, Reason: why}
+			d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
+		}
+	}
+	if !c.done && len(p.Modified) > 0 {
 		if _, err := d.applyRewrite(st, c, p); err != nil {
 			return nil, err
 		}
@@ -598,11 +604,19 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		}
 	}
 	if st.pause != nil {
-		// The new question has taken the place of this one.
-		if _, err := d.store.MarkPerformed(ctx, d.lease, p.ID); err != nil {
+		instead := store.Overruled{ID: p.ID, By: overruledByAsking, Reason: fmt.Sprintf("the policy asks for more now: see request %d", st.pause.RequestID)}
+		if err := d.store.Overrule(ctx, d.lease, instead); err != nil {
 			return nil, err
 		}
 		return d.finish(ctx, *st.pause)
+	}
+	if c.forbidden != "" {
+		return d.finishWith(ctx, store.Finish{
+			Output:       d.output(trace.Denied),
+			Outcome:      trace.Outcome{Kind: trace.Denied, Steps: d.last},
+			Observations: []trace.Observation{c.observation},
+			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
+		})
 	}
 	if c.ready {
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
@@ -611,10 +625,19 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			return nil, err
 		}
 	}
-	if _, err := d.store.MarkPerformed(ctx, d.lease, p.ID, c.observation); err != nil {
+	if err := d.tellApproved(ctx, p.ID, taken, c.observation); err != nil {
 		return nil, err
 	}
 	d.ledger.Add(c.observation)
 	d.ledger.Committed()
 	return nil, nil
+}
+
+// tellApproved records what came of an approved call, with what the model is told of it.
+func (d *drive) tellApproved(ctx context.Context, id trace.RequestID, taken *store.Overruled, o trace.Observation) error {
+	if taken != nil {
+		return d.store.Overrule(ctx, d.lease, *taken, o)
+	}
+	_, err := d.store.MarkPerformed(ctx, d.lease, id, o)
+	return err
 }

@@ -165,6 +165,9 @@ func (r *rewind) path(ctx context.Context, path string) error {
 // file puts one file back to what it was before the run first wrote it.
 func (r *rewind) file(ctx context.Context, p store.RestorePoint) error {
 	i := trace.RewoundItem{Name: p.Path}
+	if stale := r.replacedByLink(p.Path); stale != nil {
+		return r.add(ctx, *stale)
+	}
 	var c workspace.Change
 	var err error
 	switch p.State {
@@ -233,8 +236,21 @@ func (r *rewind) steps(ctx context.Context, from, to int) error {
 	return nil
 }
 
+// replacedByLink is the verdict on a path that was a file of its own when the run
+// wrote it and leads elsewhere now: what it leads to is none of the run's. Nil
+// means that there is no link on it.
+func (r *rewind) replacedByLink(path string) *trace.RewoundItem {
+	if real, err := r.ws.Canonical(path); err != nil || real == path {
+		return nil // an error is told by the act itself
+	}
+	return &trace.RewoundItem{Name: path, Verdict: trace.Stale, Detail: "a link stands in its place or on the way to it now"}
+}
+
 // revert takes changes of one file back, which are given the oldest first.
 func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit) error {
+	if stale := r.replacedByLink(path); stale != nil {
+		return r.add(ctx, *stale)
+	}
 	var ids []int64
 	for _, e := range edits {
 		ids = append(ids, e.ID)

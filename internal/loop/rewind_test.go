@@ -254,3 +254,35 @@ func TestAHardLinkedFileOutsideIsNotReachedByAnUndo(t *testing.T) {
 		t.Errorf("notes.txt is %q", got)
 	}
 }
+
+func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
+	for name, undo := range map[string]Undo{"whole run": {All: true}, "one step": {Step: 1}, "later steps": {From: 1}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t,
+				scripted.Calls(
+					scripted.Tool("write_file", map[string]string{"path": "made.txt", "content": "same\n"}),
+					scripted.Tool("write_file", map[string]string{"path": "kept.txt", "content": "same\n"}),
+					scripted.Tool("write_file", map[string]string{"path": "dir/in.txt", "content": "same\n"}),
+				), scripted.Say("done"))
+			f.write("kept.txt", "old\n")
+			res := f.must(trace.Finished)
+			f.write("precious.txt", "same\n")
+			f.write("other/in.txt", "same\n")
+			for file, to := range map[string]string{"made.txt": "precious.txt", "kept.txt": "precious.txt", "dir": "other"} {
+				if err := os.RemoveAll(filepath.Join(f.dir, file)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(to, filepath.Join(f.dir, file)); err != nil {
+					t.Skipf("no symbolic links here: %v", err)
+				}
+			}
+			want := map[string]trace.Undone{"made.txt": trace.Stale, "kept.txt": trace.Stale, "dir/in.txt": trace.Stale}
+			if diff := cmp.Diff(want, verdicts(f.rewind(res.RunID, undo))); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+			if f.read("precious.txt") != "same\n" || f.read("other/in.txt") != "same\n" {
+				t.Errorf("files that the run never wrote are %q and %q", f.read("precious.txt"), f.read("other/in.txt"))
+			}
+		})
+	}
+}

@@ -137,18 +137,19 @@ func (d *drive) builtinTools() []tool.Tool {
 			narrow(&p)
 			return d.spawn(ctx, c.Step, cmd, p, d.commandRan)
 		},
-		Start:        d.startCommand,
-		Ended:        d.commandEnded,
-		Mode:         d.profile.Mode,
-		Handles:      d.handles,
-		Resolve:      d.resolve,
-		EntryCap:     func() int { return d.entryCap },
-		MaxReadChars: d.contract.MaxReadChars,
-		ExecTimeout:  d.contract.CommandTimeout(),
-		Toolchain:    d.toolchain,
-		Identity:     builtin.Identity(d.contract.Identity),
-		Writable:     append(slices.Clip(d.profile.Writable), d.profile.Temp),
-		Has:          func(name string) bool { return d.catalogue.byName[name] != nil },
+		Start:            d.startCommand,
+		Ended:            d.commandEnded,
+		Mode:             d.profile.Mode,
+		Handles:          d.handles,
+		Resolve:          d.resolve,
+		EntryCap:         func() int { return d.entryCap },
+		MaxReadChars:     d.contract.MaxReadChars,
+		ExecTimeout:      d.contract.CommandTimeout(),
+		Toolchain:        d.toolchain,
+		Identity:         builtin.Identity(d.contract.Identity),
+		ParentRepository: d.contract.ParentRepository,
+		Writable:         append(slices.Clip(d.profile.Writable), d.profile.Temp),
+		Has:              func(name string) bool { return d.catalogue.byName[name] != nil },
 	})
 }
 

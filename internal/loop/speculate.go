@@ -80,7 +80,7 @@ func (d *drive) startEarly(ctx context.Context, st *step, index int, from provid
 	if !ok || d.masked(from.Name) || !entry.spec.IsReadOnly() || entry.spec.IsIndeterminate() || from.ArgumentsError != "" {
 		return nil
 	}
-	args, err := tool.CheckArgs(entry.spec.Schema, from.Arguments)
+	args, err := entry.spec.CheckArgs(from.Arguments)
 	if err != nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (d *drive) isCall(e *early, c *call) bool {
 	if e.name != c.name || c.fault != "" {
 		return false
 	}
-	args, err := tool.CheckArgs(d.catalogue.byName[c.name].spec.Schema, c.args)
+	args, err := d.catalogue.byName[c.name].spec.CheckArgs(c.args)
 	return err == nil && bytes.Equal(args, e.args)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -160,6 +161,8 @@ type call struct {
 	decision    string
 	changed     bool
 	media       []provider.Media
+	refusal     *policy.RefusedError // made by the tool itself, to be recorded
+	forbidden   string               // the policy forbids it, and by what
 }
 
 // newCalls gives the calls of a response identities of our own.

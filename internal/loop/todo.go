@@ -19,6 +19,7 @@ func (d *drive) todoTool() tool.Tool {
 				"At most %d items of %d characters. It does nothing else, and permits nothing.", store.TodoMaxItems, store.TodoTextCap),
 			Schema: json.RawMessage(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{` +
 				`"text":{"type":"string"},"state":{"type":"string","enum":["pending","active","done"]}},"required":["text","state"]}}},"required":["items"]}`),
+			Strict: true,
 		},
 		perform: d.writeTodos,
 	}

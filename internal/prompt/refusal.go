@@ -85,9 +85,10 @@ func ToolError(tool, problem string) string {
 	return message(fmt.Sprintf("[%s error] %s", label(tool), problem))
 }
 
-// ToolPanicked answers a call that crashed inside its tool.
-func ToolPanicked(tool string) string {
-	return message(fmt.Sprintf("[%s error] The tool crashed. What it had done by then is not known; look before you call it again.", label(tool)))
+// ToolPanicked answers a call that crashed inside its tool, with the type and the
+// beginning of what it panicked with.
+func ToolPanicked(tool string, with any) string {
+	return message(fmt.Sprintf("[%s error] The tool crashed with %T: %s. What it had done by then is not known; look before you call it again.", label(tool), with, label(fmt.Sprint(with))))
 }
 
 // ToolTimedOut answers a call that was stopped by its own timeout.
