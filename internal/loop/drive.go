@@ -74,6 +74,7 @@ type drive struct {
 	project    string
 	profile    sandbox.Profile
 	removeTemp func() error
+	offLimits  []string // files of the store in the workspace, relative to it
 	guarded    guarded
 	egress     egress
 	handles    *builtin.Handles
@@ -355,7 +356,7 @@ func (d *drive) streams() bool {
 // setPolicy puts the remembered rules, and the lock while a plan is pending, on
 // top of the caller's policy, for everything that asks it.
 func (d *drive) setPolicy() {
-	d.policy = d.base.Remember(d.remembered...)
+	d.policy = d.withoutStore(d.base.Remember(d.remembered...))
 	if d.planning {
 		d.policy = d.policy.PlanLock()
 	}

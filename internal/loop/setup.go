@@ -45,6 +45,9 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.guardStore(); err != nil {
+		return err
+	}
 	return d.openEgress(ctx)
 }
 
@@ -179,7 +182,7 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	s.Base = prompt.Conversation
 	d.openingSystem = s.Compose().Text
 	if d.planning {
-		s.Base, s.Planning, s.Boundary = prompt.Work, false, prompt.Boundary(d.base.Remember(d.remembered...), applied)
+		s.Base, s.Planning, s.Boundary = prompt.Work, false, prompt.Boundary(d.withoutStore(d.base.Remember(d.remembered...)), applied)
 		d.workSystem = s.Compose().Text
 	}
 	d.emit(0, trace.PromptComposed{
