@@ -15,6 +15,7 @@ import (
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
 )
 
 // prepareCommands decides once what surrounds every command of the run: the
@@ -26,6 +27,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	d.profile.Workspace = root
 	d.profile.Protect = append(slices.Clip(d.profile.Protect), sandbox.ProtectedPaths(root)...)
 	d.guarded.root = root
+	d.hideCredentials()
 	if chain, ok := toolchain.Detect(root); ok {
 		chain = d.contract.Toolchain.Apply(chain)
 		d.toolchain, d.project = chain, chain.Describe()
@@ -49,6 +51,21 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 		return err
 	}
 	return d.openEgress(ctx)
+}
+
+// hideCredentials takes what the run's models are asked with out of the
+// environment of its commands, whatever the variables are called.
+func (d *drive) hideCredentials() {
+	env := &d.profile.Env
+	for _, c := range []provider.Credentials{
+		provider.CredentialsOf(d.host.Provider, d.host.Approver, d.host.Responder, d.host.PlanGate),
+		verify.Credentials(d.contract.Verify),
+	} {
+		for _, s := range c.Values {
+			env.Secrets = append(slices.Clip(env.Secrets), s.Reveal())
+		}
+		env.Drop = append(slices.Clip(env.Drop), c.Names...)
+	}
 }
 
 // runCommand runs a command that the model, the project or the contract chose,
