@@ -32,20 +32,20 @@ type Env struct {
 	// means that Run serves these commands too.
 	RunNarrowed func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error)
 
-	// Start starts one command of a line without waiting for it, contained as the
-	// run is. One that is detached outlives the call and has no wall clock. Nil
-	// means that no command lines are offered.
-	Start func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error)
+	// Begin announces a command line and returns what starts its commands. One that
+	// is detached outlives the call and has no wall clock. Nil means that no command
+	// lines are offered.
+	Begin func(c tool.Call, line string, detached bool) Line
 
-	// Ended is told how each command ended that Start started. It may be called
-	// from several goroutines. Nil tells nobody.
-	Ended func(c tool.Call, res *sandbox.Result)
+	// LineWall is the wall clock that the caller's ceilings give a command, which a
+	// line has as a whole. Zero means none but ExecTimeout.
+	LineWall time.Duration
 
 	// Mode is where commands may write: under read-only a redirect may not either.
 	Mode sandbox.Mode
 
 	// Handles are the commands that the run leaves running. Nil means that no
-	// command can be left running. It needs Start.
+	// command can be left running. It needs Begin.
 	Handles *Handles
 
 	// Resolve finds the file that a program's name means to Run. Required.
@@ -83,6 +83,18 @@ type Env struct {
 	git *gitProgram
 }
 
+// Line is one command line while it runs. It is used by one goroutine.
+type Line interface {
+	// Start starts one command of the line without waiting for it, contained as the
+	// run is.
+	Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error)
+	// Ended is told how each command ended that Start started.
+	Ended(res *sandbox.Result)
+	// Over says that nothing of the line runs any more, and which ceiling of the
+	// line as a whole ended it, "" for none. It is called once.
+	Over(hit sandbox.Cap)
+}
+
 // Defaults of an Env.
 const (
 	DefaultEntryCap    = 12_000 // characters: half of the default context budget, at 4 a token
@@ -105,7 +117,7 @@ func Tools(env Env) []tool.Tool {
 // lineTools are the tools of command lines, as far as the run has what they need.
 func lineTools(e *Env) []tool.Tool {
 	switch {
-	case e.Start == nil:
+	case e.Begin == nil:
 		return nil
 	case e.Handles == nil:
 		return []tool.Tool{shellTool(e)}

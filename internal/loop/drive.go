@@ -506,7 +506,7 @@ func (d *drive) conforms(st *step) bool {
 // work corrects the kind of a turn whose first completion asked for something,
 // before anything of it happens.
 func (d *drive) work(ctx context.Context) error {
-	d.rec.contained(d.selected)
+	d.recordContainment(d.selected)
 	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
 }
 

@@ -145,7 +145,7 @@ func (f *fixture) applied(id trace.RunID) string {
 		f.t.Fatal(err)
 	}
 	for _, e := range events {
-		if e.Kind == "create" {
+		if e.Kind == "containment" {
 			return e.Backend
 		}
 	}
