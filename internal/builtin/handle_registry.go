@@ -308,6 +308,11 @@ func (hs *Handles) Housekeep(ctx context.Context, step int) error {
 	return errors.Join(errs...)
 }
 
+// Running reports whether something that was left running still runs.
+func (hs *Handles) Running() bool {
+	return slices.ContainsFunc(hs.sorted(), func(h *handle) bool { return !h.over() })
+}
+
 // settle records the end of a handle, until that has succeeded once. Its output
 // can still be polled.
 func (hs *Handles) settle(ctx context.Context, step int, h *handle) error {

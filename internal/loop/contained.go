@@ -80,6 +80,7 @@ type line struct {
 }
 
 func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line {
+	d.guarded.begin()
 	return &line{d: d, step: c.Step, text: text, detached: detached}
 }
 
@@ -103,9 +104,10 @@ func (l *line) Ended(res *sandbox.Result) {
 	}
 }
 
-// Over ends the record of the line. That of a handle is ended when the run learns
-// of it.
+// Over looks at the places that the line must leave alone, and ends the record of
+// the line. That of a handle is ended when the run learns of it.
 func (l *line) Over(hit sandbox.Cap) {
+	l.d.noticeGuarded(l.step)
 	if l.applied == nil || l.detached {
 		return
 	}
