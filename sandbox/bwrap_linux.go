@@ -20,7 +20,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 	apparatus := func(op string, err error) error {
 		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
 	}
-	if err := unix.Access(s.path, unix.X_OK); err != nil {
+	if err := startable(s.path); err != nil {
 		// Bubblewrap would report it as an exit code of the command's own.
 		return nil, startError(s, &os.PathError{Op: "exec", Path: s.path, Err: err})
 	}
@@ -61,6 +61,10 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 			Files: onlyThese(files),
 			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: hold},
 		})
+		if errors.Is(err, unix.E2BIG) {
+			outcome <- startError(s, err) // the arguments are the command's
+			return
+		}
 		if err != nil {
 			outcome <- apparatus("start bubblewrap", err)
 			return
