@@ -169,11 +169,14 @@ func (e *Env) timeout() time.Duration {
 // act is a built-in tool.
 type act struct {
 	spec  tool.Spec
+	mode  sandbox.Mode // that it needs; empty: whatever the run has
 	needs func(c tool.Call) ([]policy.Need, error)
 	call  func(ctx context.Context, c tool.Call) (tool.Result, error)
 }
 
 func (a *act) Spec() tool.Spec { return a.spec }
+
+func (a *act) NeedsMode() sandbox.Mode { return a.mode }
 
 func (a *act) Needs(c tool.Call) ([]policy.Need, error) { return a.needs(c) }
 
@@ -188,9 +191,10 @@ type shown struct {
 func (s *shown) Preview(c tool.Call) string { return s.preview(c) }
 
 var (
-	_ tool.Tool      = (*act)(nil)
-	_ tool.Needer    = (*act)(nil)
-	_ tool.Previewer = (*shown)(nil)
+	_ tool.Tool       = (*act)(nil)
+	_ tool.Needer     = (*act)(nil)
+	_ tool.ModeNeeder = (*act)(nil)
+	_ tool.Previewer  = (*shown)(nil)
 )
 
 func noNeeds(tool.Call) ([]policy.Need, error) { return nil, nil }

@@ -42,6 +42,19 @@ func (d *drive) commandBegan(step int, a sandbox.Applied, what string) {
 	d.sandboxed(step, store.SandboxEvent{Kind: "exec", Backend: string(a.Rung), Detail: what})
 }
 
+// spawnNarrowed runs a command of a call that needs less than the run is granted,
+// and tells once for the call under what it runs.
+func (d *drive) spawnNarrowed(ctx context.Context, c tool.Call, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+	if p.Mode != d.profile.Mode && p.Mode.Contained() {
+		if _, told := d.narrowed.LoadOrStore(c.Key, true); !told {
+			if a, err := sandbox.Plan(ctx, p); err == nil {
+				d.emit(c.Step, trace.Contained{Mode: string(a.Mode), Backend: string(a.Rung), Roots: len(a.Roots)})
+			}
+		}
+	}
+	return d.spawn(ctx, c.Step, c.Name, cmd, p)
+}
+
 // capHit records the ceiling that ended a command.
 func (d *drive) capHit(step int, a sandbox.Applied, hit sandbox.Cap) {
 	if !a.Mode.Contained() {

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
 )
@@ -122,5 +124,69 @@ func TestATimeoutIsNotCalledACeiling(t *testing.T) {
 				t.Errorf("a ceiling is on record: %v", got)
 			}
 		})
+	}
+}
+
+// needing is a tool that declares the mode it needs.
+type needing struct {
+	tool.Tool
+	mode sandbox.Mode
+}
+
+func (n needing) NeedsMode() sandbox.Mode { return n.mode }
+
+func TestAToolThatNeedsMoreThanTheRunHasIsRefused(t *testing.T) {
+	f := newFixture(t, scripted.Call("git_commit", map[string]any{"message": "m"}), scripted.Call("probe", nil), scripted.Call("note", nil), scripted.Say("done"))
+	f.git(".", "init", "-q")
+	f.write("a", "x")
+	f.git(".", "add", "a")
+	f.host.Policy = open.Layer("git").AllowExec("git")
+	f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		t.Error("somebody was asked about a call that cannot be made")
+		return approve.Approve(), nil
+	})
+	called := map[string]int{}
+	counted := func(name string) tool.Tool {
+		return tool.New(name, name, func(context.Context, struct{}) (string, error) { called[name]++; return "", nil })
+	}
+	res := f.must(trace.Finished, func(c *task.Contract) {
+		c.Sandbox.Mode = sandbox.ReadOnly
+		c.Tools = tool.Toolbox{needing{counted("probe"), sandbox.FullAccess}, needing{counted("note"), sandbox.ReadOnly}}
+	})
+	var decisions []string
+	for _, s := range f.steps(res.RunID) {
+		decisions = append(decisions, s.Decision)
+	}
+	same(t, "decisions", decisions[:3], []string{"git_commit refused: needs workspace-write", "probe refused: needs full-access", "called note"})
+	if called["probe"] != 0 || called["note"] != 1 {
+		t.Errorf("calls %v", called)
+	}
+	if rows := f.contained(res.RunID); len(rows) != 0 {
+		t.Errorf("something was started: %v", rows)
+	}
+	if got := f.git(".", "status", "--porcelain"); got != "A  a\n" {
+		t.Errorf("the repository is %q", got)
+	}
+}
+
+func TestAReaderRunsUnderLessThanTheRunHas(t *testing.T) {
+	f := newFixture(t, scripted.Call("git_status", nil), command("sh", "-c", "echo x > written"), scripted.Say("done"))
+	f.git(".", "init", "-q")
+	f.host.Policy = open.Layer("git").AllowExec("git")
+	res := f.must(trace.Finished)
+	var told []string
+	for _, ev := range f.seen.all {
+		if c, ok := ev.Fact.(trace.Contained); ok {
+			told = append(told, fmt.Sprintf("%d %s", ev.Step, c.Mode))
+		}
+	}
+	same(t, "told", told, []string{"0 workspace-write", "1 read-only"})
+	for _, row := range f.contained(res.RunID) {
+		if mode, ok := strings.CutPrefix(row, "1 create "); ok && mode != "read-only" {
+			t.Errorf("git was started under %s", mode)
+		}
+	}
+	if f.read("written") == "" {
+		t.Error("the command behind the reader cannot write")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ type drive struct {
 	profile    sandbox.Profile
 	removeTemp func() error
 	offLimits  []string // files of the store in the workspace, relative to it
+	narrowed   sync.Map // keys of calls whose narrower boundary was told
 	guarded    guarded
 	egress     egress
 	handles    *builtin.Handles

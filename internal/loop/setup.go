@@ -131,7 +131,7 @@ func (d *drive) builtinTools() []tool.Tool {
 		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
 			p := d.profile
 			narrow(&p)
-			return d.spawn(ctx, c.Step, c.Name, cmd, p)
+			return d.spawnNarrowed(ctx, c, cmd, p)
 		},
 		Begin:            d.beginLine,
 		LineWall:         d.profile.Limits.Wall,
