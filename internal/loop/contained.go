@@ -23,9 +23,14 @@ func (d *drive) sandboxed(step int, e store.SandboxEvent) {
 	d.emit(step, trace.Sandboxed{Action: e.Kind, Backend: e.Backend})
 }
 
-// recordContainment records how the commands of the drive are contained.
+// recordContainment records how the commands of the drive are contained, and by
+// name what their environment lacks and what it was told to keep.
 func (d *drive) recordContainment(a sandbox.Applied) {
 	d.lease.Record(store.SandboxEvent{Kind: "containment", Backend: string(a.Rung), Detail: a.String()})
+	if d.profile.Mode.Contained() {
+		_, scrubbed := sandbox.Environ(d.profile)
+		d.lease.Record(store.SandboxEvent{Kind: "env_scrub", Detail: scrubbed.String()})
+	}
 }
 
 // commandBegan records a contained command before anything is known of its end, so

@@ -128,6 +128,36 @@ func TestEveryClientNamesItsKey(t *testing.T) {
 	}
 }
 
+func TestTheTraceNamesWhatCommandsDoNotSee(t *testing.T) {
+	for mode, want := range map[sandbox.Mode]int{"": 1, sandbox.ReadOnly: 1, sandbox.FullAccess: 0} {
+		f := newFixture(t, scripted.Say("done"))
+		t.Setenv("SOME_API_KEY", "value-that-is-secret")
+		t.Setenv("KEPT_TOKEN", "value-that-is-kept")
+		res := f.must(trace.Finished, func(c *task.Contract) {
+			c.Sandbox.Mode, c.Sandbox.Env.Keep = mode, []string{"KEPT_TOKEN"}
+		})
+		var rows []string
+		for e, err := range f.store.SandboxEvents(t.Context(), res.RunID) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind == "env_scrub" {
+				rows = append(rows, e.Detail)
+			}
+		}
+		if len(rows) != want {
+			t.Fatalf("%s: rows %q, want %d", mode, rows, want)
+		}
+		if want == 0 {
+			continue
+		}
+		removed, kept, _ := strings.Cut(rows[0], "; kept: ")
+		if !strings.Contains(removed, "SOME_API_KEY") || kept != "KEPT_TOKEN" || strings.Contains(rows[0], "value-that") {
+			t.Errorf("%s: row %q", mode, rows[0])
+		}
+	}
+}
+
 // A placeholder key that stands in the name of a directory takes PATH from nobody.
 func TestAKeyInTheNameOfADirectoryLeavesThePath(t *testing.T) {
 	dir := filepath.Join(scratch(t), "lm-studio")
