@@ -21,7 +21,7 @@ import (
 // A file that exists but cannot be executed is returned all the same: starting
 // it gives the system's own reason. When nothing is found the error matches
 // [ErrMissing]. It matches [ErrStart] when that cannot be said: the name is a
-// directory's, a directory on the way may not be looked into, or there is no PATH.
+// directory's, a directory on its way may not be looked into, or there is no PATH.
 func Resolve(program, dir string, env []string) (string, error) {
 	return resolver{
 		windows: runtime.GOOS == "windows",
@@ -106,16 +106,13 @@ func (r resolver) resolve(program, dir string, env []string) (string, error) {
 		return "", unusable(errors.New("the environment has no PATH: give an absolute path"))
 	}
 	var second string // exists, but is not executable
-	var closed error  // why a directory could not be looked into
 	for _, entry := range r.list(path) {
 		if !filepath.IsAbs(entry) {
 			continue
 		}
-		found, err := r.existing(filepath.Join(entry, program), r.extensions(program, env))
+		// A directory of PATH that this user may not look into has nothing for it.
+		found, _ := r.existing(filepath.Join(entry, program), r.extensions(program, env))
 		if found == "" {
-			if closed == nil && errors.Is(err, fs.ErrPermission) {
-				closed = err
-			}
 			continue
 		}
 		if r.windows {
@@ -130,9 +127,6 @@ func (r resolver) resolve(program, dir string, env []string) (string, error) {
 	}
 	if second != "" {
 		return second, nil
-	}
-	if closed != nil {
-		return "", unusable(closed)
 	}
 	return "", missing("it is in no absolute directory of PATH")
 }

@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 		{"a directory of that name in PATH is passed over", "bin", []string{"PATH=" + dir + ":" + bin}, "", ErrMissing},
 		{"beneath a file", "./run.sh/x", nil, "", ErrMissing},
 		{"a closed directory", filepath.Join(dir, "closed", "tool"), nil, "", closedKind},
-		{"a closed directory in PATH", "hidden", []string{"PATH=" + filepath.Join(dir, "closed") + ":" + bin}, "", closedKind},
+		{"a closed directory in PATH", "hidden", []string{"PATH=" + filepath.Join(dir, "closed") + ":" + bin}, "", ErrMissing},
 		{"beyond a closed directory in PATH", "tool", []string{"PATH=" + filepath.Join(dir, "closed") + ":" + bin}, bin + "/tool", nil},
 		{"empty", " ", nil, "", ErrInvalid},
 		{"NUL", "to\x00ol", []string{"PATH=" + bin}, "", ErrInvalid},
