@@ -362,6 +362,7 @@ func (s *spec) refuses(a Applied) error {
 // stream is one output of the child: either a file of the caller's, or a pipe
 // that is drained.
 type stream struct {
-	r     *os.File
-	sinks []io.Writer
+	r    *os.File
+	kept []*capture
+	to   io.Writer // of the caller; may be nil
 }
