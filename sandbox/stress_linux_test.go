@@ -12,7 +12,7 @@ import (
 )
 
 // startsEnv is how many starts the test below makes on each rung; 50 without it.
-// CONTRIBUTING.md has the command for a thousand.
+// make stress is the command for a thousand.
 const startsEnv = "IO_HARNESS_SANDBOX_STARTS"
 
 // traces counts what a contained command could leave behind on this host.
