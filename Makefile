@@ -1,4 +1,4 @@
-.PHONY: test race vet examples bench crash api ci
+.PHONY: test race vet examples bench stress crash api ci
 
 test:
 	go test ./...
@@ -15,7 +15,10 @@ examples:
 	for example in examples/*/; do go run ./$$example || exit 1; done
 
 bench:
-	go test -run '^$$' -bench . -benchmem ./bench/... ./store ./provider/...
+	go test -run '^$$' -bench . -benchmem ./bench/... ./store ./provider/... ./sandbox/...
+
+stress:
+	IO_HARNESS_SANDBOX_STARTS=1000 go test -race -count=1 -run ManyStartsLeaveNothing -v ./sandbox
 
 crash:
 	go run ./internal/testkit/crash -kills 200

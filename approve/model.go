@@ -24,6 +24,8 @@ type ModelIdentity interface {
 var (
 	_ Approver      = (*ModelApprover)(nil)
 	_ ModelIdentity = (*ModelApprover)(nil)
+
+	_ provider.CredentialHolder = (*ModelApprover)(nil)
 )
 
 // modelContent bounds what the model is shown of an action's content, in bytes at its
@@ -63,6 +65,9 @@ func (m *ModelApprover) Model() string {
 	}
 	return provider.ModelHint(m.prov)
 }
+
+// Credentials are those of the provider that is asked.
+func (m *ModelApprover) Credentials() provider.Credentials { return provider.CredentialsOf(m.prov) }
 
 // SelfApprovalAllowed reports whether AllowSelf was called.
 func (m *ModelApprover) SelfApprovalAllowed() bool { return m.self }

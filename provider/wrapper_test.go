@@ -26,6 +26,7 @@ var optional = map[string]reflect.Type{
 	"ImageAccepter":     reflect.TypeFor[provider.ImageAccepter](),
 	"Cataloguer":        reflect.TypeFor[provider.Cataloguer](),
 	"ReachableReporter": reflect.TypeFor[provider.ReachableReporter](),
+	"CredentialHolder":  reflect.TypeFor[provider.CredentialHolder](),
 }
 
 // able is a provider that implements all of them, each with a telling answer.
@@ -37,6 +38,9 @@ func (able) ModelNames(asked string) []string        { return []string{"able-1",
 func (able) PromptFamily() provider.Family           { return provider.FamilyAnthropic }
 func (able) AcceptsImages() bool                     { return true }
 func (able) Reachable(context.Context) (bool, error) { return false, nil }
+func (able) Credentials() provider.Credentials {
+	return provider.Credentials{Values: []provider.Secret{provider.NewSecret("able-key")}, Names: []string{"ABLE"}}
+}
 func (able) Models(context.Context) ([]provider.ModelInfo, error) {
 	return []provider.ModelInfo{{ID: "able-1"}}, nil
 }
@@ -59,6 +63,9 @@ func TestAWrapperPassesOnWhatItsProviderCanSay(t *testing.T) {
 		slices.Sort(names)
 		if diff := cmp.Diff([]string{"", "able-1", "able-2"}, slices.Compact(names)); diff != "" {
 			t.Errorf("%s: model names (-want +got):\n%s", name, diff)
+		}
+		if c := provider.CredentialsOf(p); len(c.Values) == 0 || c.Values[0].Reveal() != "able-key" || len(c.Names) == 0 {
+			t.Errorf("%s names no credential", name)
 		}
 		models, err := provider.Models(ctx, p)
 		up, rerr := provider.Reachable(ctx, p)

@@ -11,16 +11,28 @@ type bwrapFDs struct {
 	seccomp int // where it reads the filter; 0: none
 }
 
+// keptByRoot are the capabilities that a command of root keeps, as the shim has
+// them: what builds use on files and accounts of their own.
+var keptByRoot = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
+
 // bwrapArgv is the whole command line of one command. Everything is read-only
 // first, then the granted places are not, then what must not be read or changed
 // is covered: the later of two options for a path counts. The payload comes
 // after "--", as separate arguments that nothing parses.
 func bwrapArgv(bwrap string, s *spec, fds bwrapFDs, isDir func(string) bool) []string {
-	argv := []string{
-		bwrap, "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
-		"--new-session", "--die-with-parent", "--cap-drop", "ALL",
-		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+	argv := []string{bwrap}
+	if !s.host.bwrapAsRoot {
+		argv = append(argv, "--unshare-user-try")
 	}
+	argv = append(argv, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session", "--die-with-parent", "--cap-drop", "ALL")
+	if s.host.bwrapAsRoot {
+		for _, c := range keptByRoot {
+			argv = append(argv, "--cap-add", c)
+		}
+	}
+	// A setting of the kernel belongs to root's user id and asks for no capability,
+	// so the whole of /proc is read-only.
+	argv = append(argv, "--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
 	if s.profile.Egress.denied() {
 		argv = append(argv, "--unshare-net")
 	}

@@ -20,7 +20,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 	apparatus := func(op string, err error) error {
 		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
 	}
-	if err := unix.Access(s.path, unix.X_OK); err != nil {
+	if err := startable(s.path); err != nil {
 		// Bubblewrap would report it as an exit code of the command's own.
 		return nil, startError(s, &os.PathError{Op: "exec", Path: s.path, Err: err})
 	}
@@ -61,6 +61,10 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 			Files: onlyThese(files),
 			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: hold},
 		})
+		if errors.Is(err, unix.E2BIG) {
+			outcome <- startError(s, err) // the arguments are the command's
+			return
+		}
 		if err != nil {
 			outcome <- apparatus("start bubblewrap", err)
 			return
@@ -107,7 +111,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 // bwrapFilter is the filter as a stream to read. It is far smaller than the
 // room of a pipe, so that writing it cannot block.
 func (s *spec) bwrapFilter() (*os.File, error) {
-	prog, err := filterFor(filterPlan{ownNet: s.profile.Egress.denied(), noUnix: s.closesUnix(), nestedUsers: s.profile.NestedUserNamespaces})
+	prog, err := filterFor(filterPlan{ownNet: s.profile.Egress.denied(), tcpOnly: s.profile.Egress.proxied(), noUnix: s.closesUnix(), nestedUsers: s.profile.NestedUserNamespaces})
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +169,13 @@ func (t *tree) reapBubblewrap(proc *os.Process, lines *bufio.Reader) ending {
 // probeBubblewrap runs the exact command line of a real command, with a write
 // that must be refused as its payload.
 func probeBubblewrap(h *Host) error {
+	if os.Geteuid() == 0 && tryBubblewrap(h, true) == nil {
+		return nil
+	}
+	return tryBubblewrap(h, false)
+}
+
+func tryBubblewrap(h *Host, asRoot bool) error {
 	path, err := ResolveTrusted("bwrap")
 	if err != nil {
 		return errors.New("bwrap is not installed")
@@ -180,6 +191,9 @@ func probeBubblewrap(h *Host) error {
 	}
 	host := *h
 	host.BubblewrapPath = path
+	// In a user namespace root loses its rights on files that belong to others, so
+	// it does without where it may.
+	host.bwrapAsRoot = asRoot
 	sh, err := Resolve("sh", "/", os.Environ())
 	if err != nil {
 		return err
@@ -205,6 +219,6 @@ func probeBubblewrap(h *Host) error {
 	if c.end.code == 0 {
 		return errors.New("the probe said that a refused write succeeded")
 	}
-	h.BubblewrapPath = path
+	h.BubblewrapPath, h.bwrapAsRoot = path, asRoot
 	return nil
 }

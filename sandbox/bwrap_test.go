@@ -18,7 +18,7 @@ func TestBubblewrapCommandLine(t *testing.T) {
 	want := []string{
 		"/usr/bin/bwrap", "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
 		"--new-session", "--die-with-parent", "--cap-drop", "ALL",
-		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--unshare-net",
+		"--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--unshare-net",
 		"--bind-try", "/cache", "/cache", "--bind-try", "/tmp/run", "/tmp/run", "--bind-try", "/ws", "/ws",
 		"--ro-bind", "/dev/null", "/ws/.env", "--tmpfs", "/ws/secrets", "--remount-ro", "/ws/secrets",
 		"--json-status-fd", "3", "--seccomp", "4", "--chdir", "/ws/sub",
@@ -27,6 +27,11 @@ func TestBubblewrapCommandLine(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	s.host.bwrapAsRoot = true
+	if got := strings.Join(bwrapArgv("bwrap", s, bwrapFDs{status: 3}, isDir), " "); strings.Contains(got, "--unshare-user") || !strings.Contains(got, "--cap-drop ALL --cap-add CAP_CHOWN ") || strings.Contains(got, "SYS_") {
+		t.Errorf("as root: %q", got)
+	}
+	s.host.bwrapAsRoot = false
 	s.profile.Mode, s.roots = ReadOnly, nil
 	if got := bwrapArgv("bwrap", s, bwrapFDs{status: 3}, isDir); strings.Contains(strings.Join(got, " "), "--bind-try /ws") || slices.Contains(got, "--seccomp") {
 		t.Errorf("read-only without a filter: %q", got)

@@ -70,6 +70,22 @@ func (g *cgroup) pids() []int {
 	return out
 }
 
+// cpu is the processor time of everything that was ever in the group. Every kernel
+// with the second version counts it, without a controller.
+func (g *cgroup) cpu() time.Duration {
+	b, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if text, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return time.Duration(n) * time.Microsecond
+		}
+	}
+	return 0
+}
+
 func (g *cgroup) kill() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0)
 }

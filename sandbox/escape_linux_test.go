@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,7 +118,7 @@ func TestWritesOutsideTheWorkspaceFailAndLeaveNothing(t *testing.T) {
 	for _, rung := range rungs(t, Profile{}) {
 		for _, mode := range []Mode{WorkspaceWrite, ReadOnly} {
 			for _, tc := range writeEscapes {
-				t.Run(fmt.Sprintf("%s/%s/%s", rung, mode, tc.name), func(t *testing.T) {
+				attempt(t, rung, string(mode)+"/"+tc.name, func(t *testing.T) {
 					a := newArena(t)
 					before := a.outside(t)
 					r, err := Run(t.Context(), a.script(tc.script), forced(Profile{Workspace: a.ws, Mode: mode}, rung))
@@ -127,6 +128,7 @@ func TestWritesOutsideTheWorkspaceFailAndLeaveNothing(t *testing.T) {
 					if r.Applied.Rung != rung {
 						t.Fatalf("ran under %s, want %s: %v", r.Applied.Rung, rung, r.Applied.Why)
 					}
+					defer untried(t, r.Text(0))
 					if after := a.outside(t); after != before {
 						t.Errorf("the place outside changed\nbefore:\n%s\nafter:\n%s\noutput: %s", before, after, r.Text(0))
 					}
@@ -221,37 +223,53 @@ func TestReadOnlyLeavesTheWorkspaceAlone(t *testing.T) {
 	}
 }
 
+// hostReaches are things that a command does to the process that started it. Each
+// prints something when it succeeds.
+var hostReaches = []struct{ name, script string }{
+	{"ask for it with a signal", `kill -0 $HOST && echo signalled`},
+	{"signal it", `kill -CONT $HOST && echo signalled`},
+	{"its environment", `cat /proc/$HOST/environ >/dev/null && echo environ`},
+	{"its memory map", `cat /proc/$HOST/maps >/dev/null && echo maps`},
+	{"its memory", `head -c1 /proc/$HOST/mem >/dev/null && echo mem`},
+	{"what the kernel kills first", `echo 0 > /proc/$HOST/oom_score_adj && echo oom`},
+	{"its descriptors", `readlink /proc/$HOST/fd/1 && echo fds`},
+	{"its directory", `readlink /proc/$HOST/cwd && echo cwd`},
+	{"its executable", `readlink /proc/$HOST/exe && echo exe`},
+	{"its root", `readlink /proc/$HOST/root && echo root`},
+	{"its stack", `cat /proc/$HOST/stack && echo stack`},
+	{"a setting of the kernel", `echo core > /proc/sys/kernel/core_pattern && echo sysctl`},
+	{"the keys of the kernel's console", `echo h > /proc/sysrq-trigger && echo sysrq`},
+	{"the name of the host", `hostname "$(hostname)" && echo hostname`},
+	{"the clock", `date -s "$(date)" >/dev/null && echo clock`},
+	{"a swap file", `dd if=/dev/zero of=swap bs=4096 count=10 2>/dev/null && chmod 600 swap && mkswap swap >/dev/null && swapon swap && echo swap`},
+	{"a module of the kernel", `modprobe -q loop && rmmod loop && echo module`},
+	{"the namespaces of the first process", `nsenter -t 1 -m -n true && echo entered`},
+}
+
 func TestTheHostProcessIsOutOfReach(t *testing.T) {
 	h, err := Probe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rung := range rungs(t, Profile{}) {
-		t.Run(string(rung), func(t *testing.T) {
-			a := newArena(t)
-			c := a.script(`
-				kill -0 $HOST && echo signalled; kill -CONT $HOST && echo signalled
-				cat /proc/$HOST/environ >/dev/null && echo environ
-				cat /proc/$HOST/maps >/dev/null && echo maps
-				head -c1 /proc/$HOST/mem >/dev/null && echo mem
-				echo 0 > /proc/$HOST/oom_score_adj && echo oom
-				readlink /proc/$HOST/fd/1 && echo fds; readlink /proc/$HOST/cwd && echo cwd
-				echo core > /proc/sys/kernel/core_pattern && echo sysctl
-				exit 0`)
-			c.Env = append(c.Env, fmt.Sprintf("HOST=%d", os.Getpid()))
-			r, err := Run(t.Context(), c, forced(Profile{Workspace: a.ws}, rung))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := r.Stdout.String()
-			if rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
-				got = strings.ReplaceAll(got, "signalled\n", "")
-				t.Logf("signals are not scoped by Landlock %d", h.LandlockABI)
-			}
-			if got != "" {
-				t.Errorf("reached the host: %q; stderr %s", got, r.Stderr)
-			}
-		})
+		for _, tc := range hostReaches {
+			attempt(t, rung, "reach "+tc.name, func(t *testing.T) {
+				if strings.Contains(tc.script, "kill") && rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
+					t.Skipf("signals are not scoped by Landlock %d", h.LandlockABI)
+				}
+				a := newArena(t)
+				c := a.script(tc.script + "; exit 0")
+				c.Env = append(c.Env, fmt.Sprintf("HOST=%d", os.Getpid()))
+				r, err := Run(t.Context(), c, forced(Profile{Workspace: a.ws}, rung))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := r.Stdout.String(); got != "" {
+					t.Errorf("reached the host: %q; stderr %s", got, r.Stderr)
+				}
+				untried(t, r.Stderr.String())
+			})
+		}
 	}
 }
 
@@ -283,15 +301,17 @@ func TestPrivilegesAreGone(t *testing.T) {
 
 func TestDeviceNodesCannotBeMade(t *testing.T) {
 	for _, rung := range rungs(t, Profile{}) {
-		t.Run(string(rung), func(t *testing.T) {
-			a := newArena(t)
-			if _, err := Run(t.Context(), a.script(`mknod dev c 1 5; mknod blk b 8 0; mknod "$TMPDIR/dev" c 1 5; true`), forced(Profile{Workspace: a.ws}, rung)); err != nil {
-				t.Fatal(err)
-			}
-			if des, _ := os.ReadDir(a.ws); len(des) != 0 {
-				t.Errorf("made %v", des)
-			}
-		})
+		for name, script := range map[string]string{"character": `mknod dev c 1 5`, "block": `mknod dev b 8 0`, "temporary": `mknod "$TMPDIR/dev" c 1 5 && mv "$TMPDIR/dev" dev`} {
+			attempt(t, rung, "make a device node: "+name, func(t *testing.T) {
+				a := newArena(t)
+				if _, err := Run(t.Context(), a.script(script), forced(Profile{Workspace: a.ws}, rung)); err != nil {
+					t.Fatal(err)
+				}
+				if des, _ := os.ReadDir(a.ws); len(des) != 0 {
+					t.Errorf("made %v", des)
+				}
+			})
+		}
 	}
 }
 
@@ -358,19 +378,20 @@ func TestOtherProcessesOfTheUserAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rung := range rungs(t, Profile{}) {
-		t.Run(string(rung), func(t *testing.T) {
-			r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "meddle", fmt.Sprint(victim.Process.Pid)}}, forced(Profile{Workspace: realTempDir(t)}, rung))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := r.Stdout.String()
-			if rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
-				got = strings.ReplaceAll(got, "signal\n", "")
-			}
-			if got != "" || !r.Success() {
-				t.Errorf("could do to another process: %q; %s", got, r.Stderr)
-			}
-		})
+		for _, what := range []string{"limits", "signal", "attach", "process", "memory"} {
+			attempt(t, rung, "meddle with another process: "+what, func(t *testing.T) {
+				if what == "signal" && rung == RungLandlock && (h.LandlockABI < 6 || h.LandlockErrata&sameProcessFix == 0) {
+					t.Skipf("signals are not scoped by Landlock %d", h.LandlockABI)
+				}
+				r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "meddle", fmt.Sprint(victim.Process.Pid)}}, forced(Profile{Workspace: realTempDir(t)}, rung))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(strings.Fields(r.Stdout.String()), what) || !r.Success() {
+					t.Errorf("could do to another process: %s", r.Text(0))
+				}
+			})
+		}
 	}
 	// Without a boundary the same user can, or the test above proves nothing.
 	r, err := Run(t.Context(), Cmd{Argv: []string{self(t), "meddle", fmt.Sprint(victim.Process.Pid)}}, Profile{Workspace: t.TempDir(), Mode: FullAccess})

@@ -42,9 +42,11 @@ type Host struct {
 	JobObject    Feature
 	AppContainer Feature
 
-	looked bool   // Namespaces was tried
-	asRoot bool   // it works without a user namespace
-	cgroup string // the directory in which a command's group is made
+	looked bool // Namespaces was tried
+	asRoot bool // it works without a user namespace
+	// bwrapAsRoot: so does bubblewrap
+	bwrapAsRoot bool
+	cgroup      string // the directory in which a command's group is made
 }
 
 // Rung is the strongest rung that a command with no network would get.

@@ -118,6 +118,7 @@ func dropCapabilities() error {
 	if !root && data[0].Permitted|data[1].Permitted|data[0].Inheritable|data[1].Inheritable == 0 {
 		return nil // nothing to lose, and no_new_privs keeps it so
 	}
+	bounded := true
 	for c := uintptr(0); c <= lastCap; c++ {
 		if root && shim.KeptByRoot(c) {
 			continue
@@ -130,16 +131,27 @@ func dropCapabilities() error {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
-			if !root {
-				break // without the right to drop; the empty sets below do the same
+			if root && !errors.Is(err, unix.EPERM) {
+				return fmt.Errorf("drop capability %d: %w", c, err)
 			}
-			return fmt.Errorf("drop capability %d: %w", c, err)
+			bounded = false // without the right to drop
+			break
 		}
 	}
 	if !root {
 		data = [2]unix.CapUserData{}
 	} else {
 		data[0].Inheritable, data[1].Inheritable = 0, 0
+	}
+	if root && !bounded {
+		// Such as a root that another sandbox contains. Under no_new_privs a program
+		// gets no capability that the thread has not, whatever the bound.
+		for c := range uintptr(64) {
+			if !shim.KeptByRoot(c) {
+				data[c/32].Permitted &^= 1 << (c % 32)
+			}
+		}
+		data[0].Effective, data[1].Effective = data[0].Permitted, data[1].Permitted
 	}
 	if err := unix.Capset(&hdr, &data[0]); err != nil {
 		return fmt.Errorf("set capabilities: %w", err)

@@ -3,12 +3,15 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hogFixture takes so many MiB for good, and with a second argument lets a
@@ -24,6 +27,36 @@ func hogFixture(args []string) int {
 	return int(b[0])
 }
 
+// burnFixture uses the processor for so many milliseconds.
+func burnFixture(args []string) int {
+	ms, _ := strconv.Atoi(args[0])
+	var use unix.Rusage
+	for use.Utime.Nano()+use.Stime.Nano() < int64(ms)*1e6 {
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &use)
+	}
+	return 0
+}
+
+// burnersFixture lets one child after the other use the processor and waits for
+// none of them: they stay as zombies, or with "ignore" are reaped by the kernel and
+// counted to nobody.
+func burnersFixture(args []string) int {
+	if args[0] == "ignore" {
+		signal.Ignore(unix.SIGCHLD)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	for range 60 {
+		if _, err := os.StartProcess(exe, []string{exe, "burn", "100"}, &os.ProcAttr{}); err != nil {
+			return 1
+		}
+		time.Sleep(110 * time.Millisecond)
+	}
+	return 0
+}
+
 func TestCeilingsEndTheWholeTree(t *testing.T) {
 	exe := self(t)
 	for _, tc := range []struct {
@@ -35,6 +68,8 @@ func TestCeilingsEndTheWholeTree(t *testing.T) {
 		{"processor time of one process", Limits{CPU: 300 * time.Millisecond}, []string{"sh", "-c", "while :; do :; done"}, CapCPU},
 		{"processor time shared by many", Limits{CPU: 300 * time.Millisecond}, []string{"sh", "-c", "for i in 1 2 3 4 5; do (while :; do :; done) & done; wait"}, CapCPU},
 		{"processor time of children that ended", Limits{CPU: 300 * time.Millisecond}, []string{"sh", "-c", "while :; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done"}, CapCPU},
+		{"processor time of zombies", Limits{CPU: 500 * time.Millisecond}, []string{exe, "burners", "keep"}, CapCPU},
+		{"processor time of children that are counted to nobody", Limits{CPU: 500 * time.Millisecond}, []string{exe, "burners", "ignore"}, CapCPU},
 		{"memory", Limits{Memory: 64 << 20}, []string{exe, "hog", "300"}, CapMemory},
 		{"memory of a child", Limits{Memory: 64 << 20}, []string{"sh", "-c", exe + " hog 300 & wait"}, CapMemory},
 		{"memory of a child in a new session", Limits{Memory: 64 << 20}, []string{"sh", "-c", "setsid " + exe + " hog 300 & wait; sleep 30"}, CapMemory},
@@ -42,19 +77,15 @@ func TestCeilingsEndTheWholeTree(t *testing.T) {
 		{"processes", Limits{Processes: 10}, []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 30 & done; wait"}, CapProcesses},
 		{"wall clock", Limits{Wall: 200 * time.Millisecond}, []string{"sh", "-c", "sleep 30 & sleep 30"}, CapWall},
 	} {
-		for _, floor := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/floor %v", tc.name, floor), func(t *testing.T) {
-				ws := realTempDir(t)
-				p := Profile{Workspace: ws, Limits: tc.limits, ForceFloor: floor}
-				c := Cmd{Argv: tc.argv}
-				ended := make(chan struct{})
-				pr, err := Start(t.Context(), c, p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var r *Result
-				go func() { defer close(ended); r, err = pr.Wait() }()
-				<-ended
+		for _, how := range []string{"confined", "floor", "no control group"} {
+			t.Run(tc.name+"/"+how, func(t *testing.T) {
+				p := Profile{Workspace: realTempDir(t), Limits: tc.limits, ForceFloor: how == "floor"}
+				h := fakeHost(t, func(h *Host) {
+					if how == "no control group" {
+						h.Cgroup, h.cgroup = Feature{Why: "left out"}, ""
+					}
+				})
+				r, err := runOn(t, h, Cmd{Argv: tc.argv}, p)
 				if err != nil || r.Cap != tc.want || r.Exit != -1 || r.Success() {
 					t.Errorf("got %+v, %v; want the %s ceiling", r, err, tc.want)
 				}

@@ -24,7 +24,7 @@ func (t *tree) monitor(l Limits, stop <-chan struct{}) <-chan Cap {
 		defer close(over)
 		tick := time.NewTicker(sampleEvery)
 		defer tick.Stop()
-		m := meter{tree: t, known: map[int]uint64{}}
+		m := meter{tree: t, known: map[int]spent{}}
 		for {
 			select {
 			case <-stop:
@@ -61,26 +61,51 @@ func (u usage) over(l Limits) Cap {
 }
 
 // meter sums up a tree over time. known holds every process that was seen to
-// belong to it, by id and start time, because one that leaves its session and
-// loses its parent cannot be recognised by either any more.
+// belong to it, by id, because one that leaves its session and loses its parent
+// cannot be recognised by either any more.
 type meter struct {
 	tree  *tree
-	known map[int]uint64
+	known map[int]spent
+	gone  uint64 // ticks of those that were seen and are no longer there
 	seen  int
 }
 
+// spent is a process as it was seen last.
+type spent struct {
+	start uint64
+	own   uint64 // ticks
+}
+
+// sample measures the tree. Processor time is what the control group has used;
+// without one, the larger of two sums, each of which can miss something that the
+// other has. The one is of what each process has used itself, those that are gone
+// included, and misses one that lived between two samples. The other is of what
+// each living process has used and has reaped, and misses a process that nobody of
+// the tree waited for.
 func (m *meter) sample() usage {
 	m.seen++
 	var u usage
+	var own, reaped uint64
+	there := make(map[int]spent, len(m.known))
 	for _, st := range m.members() {
-		m.known[st.pid] = st.start
+		there[st.pid] = spent{st.start, st.utime + st.stime}
+		own += st.utime + st.stime
+		reaped += st.utime + st.stime + st.cutime + st.cstime
 		if st.state == 'Z' || st.state == 'X' {
 			continue
 		}
-		// What a living process has reaped is in its own sums, and is nowhere else.
-		u.cpu += time.Duration(st.utime+st.stime+st.cutime+st.cstime) * time.Second / ticksPerSecond
 		u.memory += st.rss * uint64(os.Getpagesize())
 		u.processes++
+	}
+	for pid, was := range m.known {
+		if there[pid].start != was.start {
+			m.gone += was.own
+		}
+	}
+	m.known = there
+	u.cpu = time.Duration(max(own+m.gone, reaped)) * time.Second / ticksPerSecond
+	if m.tree.group != nil {
+		u.cpu = max(u.cpu, m.tree.group.cpu())
 	}
 	return u
 }
@@ -106,8 +131,8 @@ func (m *meter) members() []stat {
 	marked := m.seen%int(time.Second/sampleEvery) == 0
 	in := map[int]bool{}
 	for _, st := range all {
-		start, known := m.known[st.pid]
-		in[st.pid] = st.pid == m.tree.pid || st.session == m.tree.pid || known && start == st.start ||
+		was, known := m.known[st.pid]
+		in[st.pid] = st.pid == m.tree.pid || st.session == m.tree.pid || known && was.start == st.start ||
 			marked && m.tree.carriesMarker(st.pid)
 	}
 	for grown := true; grown; {

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -56,22 +58,28 @@ func Bound(s string, limit int) string {
 type capture struct {
 	half int
 
-	mu      sync.Mutex
-	head    []byte
-	tail    []byte // ring of at most half bytes once full
-	next    int    // where the ring is written next, once full
-	dropped int64  // rune starts that fell out of the ring
-	lost    bool
-	total   int64
+	mu     sync.Mutex
+	head   []byte
+	tail   []byte // ring of at most half bytes once full
+	next   int    // where the ring is written next, once full
+	total  int64
+	starts int64 // rune starts in all that was written
 }
 
 func newCapture(limit int) *capture { return &capture{half: max(limit/2, utf8.UTFMax)} }
 
 func (c *capture) Write(p []byte) (int, error) {
+	c.add(p, runeStarts(p))
+	return len(p), nil
+}
+
+// add takes in p, in which starts runes begin. Who counts them once may hand them
+// to several captures: the count is most of the work.
+func (c *capture) add(p []byte, starts int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(p)
-	c.total += int64(n)
+	c.total += int64(len(p))
+	c.starts += starts
 	if room := c.half - len(c.head); room > 0 {
 		k := min(room, len(p))
 		c.head = append(c.head, p[:k]...)
@@ -82,44 +90,49 @@ func (c *capture) Write(p []byte) (int, error) {
 		c.tail = append(c.tail, p[:k]...)
 		p = p[k:]
 	}
-	if len(p) > c.half {
-		// The ring would turn over completely: what is in it and what would pass
-		// through it is dropped at once.
-		skip := len(p) - c.half
-		c.drop(c.tail)
-		c.drop(p[:skip])
-		copy(c.tail, p[skip:])
+	if len(p) > c.half { // the ring turns over completely
+		p = p[len(p)-c.half:]
 		c.next = 0
-		return n, nil
 	}
 	for len(p) > 0 {
-		k := min(c.half-c.next, len(p))
-		c.drop(c.tail[c.next : c.next+k])
-		copy(c.tail[c.next:], p[:k])
+		k := copy(c.tail[c.next:], p)
 		c.next = (c.next + k) % c.half
 		p = p[k:]
 	}
-	return n, nil
 }
 
-func (c *capture) drop(b []byte) {
-	c.lost = c.lost || len(b) > 0
+// runeStarts counts the bytes of b that do not continue a rune. Most text is ASCII,
+// in which every byte is one; the rest is counted eight bytes at a time.
+func runeStarts(b []byte) int64 {
+	const high, low = 0x8080808080808080, 0x0101010101010101
+	n := int64(len(b))
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	for len(b) >= 32 {
+		w, x, y, z := word(0), word(8), word(16), word(24)
+		if (w|x|y|z)&high != 0 {
+			for _, v := range [...]uint64{w, x, y, z} {
+				n -= int64(bits.OnesCount64(v >> 7 &^ (v >> 6) & low)) // of the form 10xxxxxx
+			}
+		}
+		b = b[32:]
+	}
 	for _, x := range b {
-		if utf8.RuneStart(x) {
-			c.dropped++
+		if !utf8.RuneStart(x) {
+			n--
 		}
 	}
+	return n
 }
 
 func (c *capture) output() Output {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tail := append(append(make([]byte, 0, len(c.tail)), c.tail[c.next:]...), c.tail[:c.next]...)
-	if !c.lost {
+	if int64(len(c.head)+len(tail)) == c.total {
 		all := strings.ToValidUTF8(string(append(append([]byte{}, c.head...), tail...)), "\uFFFD")
 		return Output{Head: all, Bytes: c.total}
 	}
-	elided := c.dropped
+	elided := c.starts - runeStarts(c.head) - runeStarts(tail)
 	head := c.head
 	if k := incompleteEnd(head); k > 0 { // its first byte was counted as kept
 		head = head[:len(head)-k]

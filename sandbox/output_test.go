@@ -76,3 +76,18 @@ func TestResultTextJoinsTheStreams(t *testing.T) {
 		}
 	}
 }
+
+func TestRuneStartsAreCountedAsTheyStand(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "b")
+		want := int64(0)
+		for _, x := range b {
+			if utf8.RuneStart(x) {
+				want++
+			}
+		}
+		if got := runeStarts(b); got != want {
+			t.Fatalf("%d starts in %x, want %d", got, b, want)
+		}
+	})
+}

@@ -134,10 +134,11 @@ func (p *Process) open(c Cmd) error {
 		if err != nil {
 			return fail(err)
 		}
+		widenPipe(r)
 		own := []*capture{p.stdout, p.stderr}[i]
-		s := stream{r: r, sinks: []io.Writer{own, p.output}}
+		s := stream{r: r, kept: []*capture{own, p.output}}
 		if w != nil {
-			s.sinks = append(s.sinks, &serial{mu: &p.writers, w: w})
+			s.to = &serial{mu: &p.writers, w: w}
 		}
 		files[i+1] = pw
 		p.streams = append(p.streams, s)
@@ -252,15 +253,25 @@ func (s *serial) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
+// drainSize is how much of a stream is read at once.
+const drainSize = 128 << 10
+
+var drainBuffers = sync.Pool{New: func() any { return new([drainSize]byte) }}
+
 func (s stream) drain() {
-	buf := make([]byte, 32<<10)
-	broken := make([]bool, len(s.sinks))
+	buf := drainBuffers.Get().(*[drainSize]byte)
+	defer drainBuffers.Put(buf)
+	broken := s.to == nil
 	for {
-		n, err := s.r.Read(buf)
-		for i, w := range s.sinks {
-			if n > 0 && !broken[i] {
-				_, werr := w.Write(buf[:n])
-				broken[i] = werr != nil
+		n, err := s.r.Read(buf[:])
+		if n > 0 {
+			starts := runeStarts(buf[:n])
+			for _, c := range s.kept {
+				c.add(buf[:n], starts)
+			}
+			if !broken {
+				_, werr := s.to.Write(buf[:n])
+				broken = werr != nil
 			}
 		}
 		if err != nil {

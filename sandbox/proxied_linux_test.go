@@ -70,6 +70,9 @@ func TestAnOrdinaryClientReachesOnlyNamedHosts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if r.Applied.Egress == EgressAdvisory && tc.dial == "" {
+					t.Skipf("%s has only advice to give: a client that ignores the proxy goes past it", rung)
+				}
 				if hit := hits.Load() > 0; hit != tc.hit || r.Success() != tc.hit || tc.hit && r.Stdout.String() != "hello" {
 					t.Errorf("reached: %v, want %v; %s", hit, tc.hit, r.Text(0))
 				}
@@ -147,7 +150,7 @@ func TestRootWritesAWorkspaceThatBelongsToAnother(t *testing.T) {
 	for _, rung := range rungs(t, Profile{}) {
 		t.Run(string(rung), func(t *testing.T) {
 			h := fakeHost(t, func(*Host) {})
-			if rung == RungNamespaces && !h.asRoot {
+			if rung == RungNamespaces && !h.asRoot || rung == RungBubblewrap && !h.bwrapAsRoot {
 				t.Skip("this root may make namespaces only together with a user namespace")
 			}
 			a := newArena(t)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Resolve finds the file that program means, as a child with this working
@@ -19,7 +20,8 @@ import (
 //
 // A file that exists but cannot be executed is returned all the same: starting
 // it gives the system's own reason. When nothing is found the error matches
-// [ErrMissing].
+// [ErrMissing]. It matches [ErrStart] when that cannot be said: the name is a
+// directory's, a directory on its way may not be looked into, or there is no PATH.
 func Resolve(program, dir string, env []string) (string, error) {
 	return resolver{
 		windows: runtime.GOOS == "windows",
@@ -79,6 +81,9 @@ func (r resolver) resolve(program, dir string, env []string) (string, error) {
 	missing := func(why string) error {
 		return &Error{Kind: ErrMissing, Op: "resolve program", Program: program, Err: errors.New(why)}
 	}
+	unusable := func(why error) error {
+		return &Error{Kind: ErrStart, Op: "resolve program", Program: program, Err: why}
+	}
 	if strings.TrimSpace(program) == "" || strings.IndexByte(program, 0) >= 0 {
 		return "", &Error{Kind: ErrInvalid, Op: "resolve program", Program: program, Err: errors.New("the program name is empty or holds a NUL byte")}
 	}
@@ -87,21 +92,26 @@ func (r resolver) resolve(program, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		if found := r.existing(path, r.extensions(program, env)); found != "" {
+		found, err := r.existing(path, r.extensions(program, env))
+		if found != "" {
 			return found, nil
+		}
+		if err != nil {
+			return "", unusable(err)
 		}
 		return "", missing("no such file: give a path that exists, or a bare name to search PATH")
 	}
 	path, ok := lookupEnv(env, "PATH", r.windows)
 	if !ok {
-		return "", missing("the environment has no PATH: give an absolute path")
+		return "", unusable(errors.New("the environment has no PATH: give an absolute path"))
 	}
 	var second string // exists, but is not executable
 	for _, entry := range r.list(path) {
 		if !filepath.IsAbs(entry) {
 			continue
 		}
-		found := r.existing(filepath.Join(entry, program), r.extensions(program, env))
+		// A directory of PATH that this user may not look into has nothing for it.
+		found, _ := r.existing(filepath.Join(entry, program), r.extensions(program, env))
 		if found == "" {
 			continue
 		}
@@ -147,15 +157,25 @@ func (r resolver) extensions(program string, env []string) []string {
 	return exts
 }
 
-func (r resolver) existing(path string, exts []string) string {
+// existing is the file at path with one of the extensions. Where there is none the
+// error says what is there in its place, or why that cannot be seen; nil: nothing is.
+func (r resolver) existing(path string, exts []string) (string, error) {
+	var why error
 	for _, e := range exts {
-		if fi, err := r.stat(path + e); err == nil && !fi.IsDir() {
-			return path + e
+		fi, err := r.stat(path + e)
+		switch {
+		case err == nil && !fi.IsDir():
+			return path + e, nil
+		case err == nil:
+			err = &fs.PathError{Op: "exec", Path: path + e, Err: errors.New("it is a directory")}
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+			continue
+		}
+		if why == nil {
+			why = err
 		}
 	}
-	// A directory by that name, with a separator in the argv, is not missing: the
-	// start will say what is wrong with it.
-	return ""
+	return "", why
 }
 
 // lookupEnv returns the last value of name in env.

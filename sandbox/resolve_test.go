@@ -24,6 +24,14 @@ func TestResolve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	closedKind := ErrStart
+	if os.Getuid() == 0 {
+		closedKind = ErrMissing // root looks into everything
+	}
 	bin, second, ws := filepath.Join(dir, "bin"), filepath.Join(dir, "second"), filepath.Join(dir, "ws")
 	for _, tc := range []struct {
 		name, program string
@@ -44,7 +52,13 @@ func TestResolve(t *testing.T) {
 		{"not executable and nothing else", "plain", []string{"PATH=" + bin}, bin + "/plain", nil},
 		{"missing", "none", []string{"PATH=" + bin}, "", ErrMissing},
 		{"missing with a separator", "./none", nil, "", ErrMissing},
-		{"no PATH", "tool", nil, "", ErrMissing},
+		{"no PATH", "tool", nil, "", ErrStart},
+		{"a directory", "../bin", nil, "", ErrStart},
+		{"a directory of that name in PATH is passed over", "bin", []string{"PATH=" + dir + ":" + bin}, "", ErrMissing},
+		{"beneath a file", "./run.sh/x", nil, "", ErrMissing},
+		{"a closed directory", filepath.Join(dir, "closed", "tool"), nil, "", closedKind},
+		{"a closed directory in PATH", "hidden", []string{"PATH=" + filepath.Join(dir, "closed") + ":" + bin}, "", ErrMissing},
+		{"beyond a closed directory in PATH", "tool", []string{"PATH=" + filepath.Join(dir, "closed") + ":" + bin}, bin + "/tool", nil},
 		{"empty", " ", nil, "", ErrInvalid},
 		{"NUL", "to\x00ol", []string{"PATH=" + bin}, "", ErrInvalid},
 	} {

@@ -160,7 +160,11 @@ func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
 			return nil, Applied{}, &Error{Kind: ErrInvalid, Op: "open workspace", Err: err}
 		}
 		s.work = work
-		s.roots, s.withheld = writableRoots(p, work, hostPath())
+		var path []string
+		if len(p.Writable) > 0 { // it is for those alone, and costs a look at every part of it
+			path = hostPath()
+		}
+		s.roots, s.withheld = writableRoots(p, work, path)
 		s.denied = existing(p.Reads.Deny)
 		s.temp = p.Temp
 		if p.SharedTemp {
@@ -362,6 +366,7 @@ func (s *spec) refuses(a Applied) error {
 // stream is one output of the child: either a file of the caller's, or a pipe
 // that is drained.
 type stream struct {
-	r     *os.File
-	sinks []io.Writer
+	r    *os.File
+	kept []*capture
+	to   io.Writer // of the caller; may be nil
 }

@@ -41,7 +41,7 @@ func TestWhatCannotBeStartedIsSaidInTheSystemsWords(t *testing.T) {
 		{"not executable", Cmd{Argv: []string{"./text"}}, ErrStart, fs.ErrPermission},
 		{"not a program", Cmd{Argv: []string{"./garbage"}}, ErrStart, syscall.ENOEXEC},
 		{"no interpreter", Cmd{Argv: []string{"./lost"}}, ErrStart, fs.ErrNotExist},
-		{"a directory is no program", Cmd{Argv: []string{ws}}, ErrMissing, nil},
+		{"a directory is no program", Cmd{Argv: []string{ws}}, ErrStart, nil},
 		{"missing", Cmd{Argv: []string{"./none"}}, ErrMissing, nil},
 		{"no such directory", Cmd{Argv: []string{"true"}, Dir: "none"}, ErrStart, fs.ErrNotExist},
 		{"a file as directory", Cmd{Argv: []string{"true"}, Dir: "text"}, ErrStart, syscall.ENOTDIR},

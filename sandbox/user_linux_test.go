@@ -45,7 +45,7 @@ func TestEverythingAgainAsAnOrdinaryUser(t *testing.T) {
 	if err := os.Chown(tmp, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(setpriv, "--reuid="+nobody, "--regid="+nobody, "--clear-groups", bin, "-test.v", "-test.timeout=120s",
+	cmd := exec.Command(setpriv, "--reuid="+nobody, "--regid="+nobody, "--clear-groups", bin, "-test.v", "-test.timeout=300s",
 		// What does not depend on who runs it is not run twice.
 		"-test.skip=^(TestAFlood|TestLinuxLadder|TestCapture|TestWatch|TestFilter|TestLandlock|TestBound|TestOnlyThis|TestJob|TestBatch|TestSeatbelt|TestResolve)")
 	cmd.Dir = tmp

@@ -7,6 +7,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/workspace"
 )
@@ -122,6 +123,12 @@ type Tool interface {
 type Needer interface {
 	Needs(c Call) ([]policy.Need, error)
 }
+
+// ModeNeeder is implemented by a tool that makes no sense where the commands of the
+// run may write to less than it needs. Such a call is refused before anybody is
+// asked. The empty mode declares nothing. What a registered tool starts is not
+// contained for that: the declaration only refuses.
+type ModeNeeder interface{ NeedsMode() sandbox.Mode }
 
 // Previewer is implemented by a tool whose call can be shown to an approver
 // better than by its arguments, such as the content of a write.

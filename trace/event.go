@@ -184,8 +184,9 @@ type (
 	MemoryForgot struct {
 		Key string `json:"key"`
 	}
-	// Sandboxed tells of a contained command: create, exec, cap_hit or destroy, and
-	// gate_phase_failed where a gate's command or compiler said no.
+	// Sandboxed tells of a contained command, or of one line of commands: create
+	// and exec when it runs, cap_hit for a ceiling that ended it, destroy when
+	// nothing of it is left; and gate_phase_failed where a gate said no.
 	Sandboxed struct {
 		Action  string `json:"kind"`
 		Backend string `json:"backend"`

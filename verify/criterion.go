@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"fmt"
+
+	"github.com/initorigin/io-harness-go/provider"
 )
 
 // Phase says what a gate evaluated. Its value is the stored text.
@@ -37,6 +39,16 @@ type Criterion interface {
 	evaluate(ctx context.Context, env Env) (Verdict, error)
 	parts() []Criterion // what it is made of, in order; nil for a simple one
 	record() record     // what is stored of it
+}
+
+// Credentials are those of every reviewer that c carries; none for a nil c.
+func Credentials(c Criterion) (all provider.Credentials) {
+	_ = walk(c, func(c Criterion) error { // nothing errs
+		own := provider.CredentialsOf(c)
+		all.Values, all.Names = append(all.Values, own.Values...), append(all.Names, own.Names...)
+		return nil
+	})
+	return all
 }
 
 // walk calls fn for c and everything it is made of, outermost first.

@@ -55,6 +55,9 @@ func Model(p provider.Provider, name string) Reviewer {
 // Model is the model that is asked, "" when the provider does not say.
 func (m *modelReviewer) Model() string { return m.model }
 
+// Credentials are those of the provider that is asked.
+func (m *modelReviewer) Credentials() provider.Credentials { return provider.CredentialsOf(m.prov) }
+
 func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResult, error) {
 	text := reviewText(r)
 	resp, err := m.prov.Complete(ctx, &provider.Request{

@@ -112,6 +112,9 @@ func (c ReviewCriterion) Validate() error {
 func (c ReviewCriterion) parts() []Criterion                              { return nil }
 func (c ReviewCriterion) prepare(context.Context, Env) (Criterion, error) { return c, nil }
 
+// Credentials are those of the reviewer that c carries.
+func (c ReviewCriterion) Credentials() provider.Credentials { return provider.CredentialsOf(c.by) }
+
 func (c ReviewCriterion) reviewer(env Env) Reviewer {
 	if c.by != nil {
 		return c.by

@@ -30,7 +30,7 @@ func report(ctx context.Context, out io.Writer, st *store.Store, run trace.RunID
 		if err != nil {
 			return err
 		}
-		if e.Kind == "create" {
+		if e.Kind == "containment" {
 			fmt.Fprintf(out, "%s: %s\n", e.Backend, e.Detail)
 		}
 	}

@@ -32,20 +32,20 @@ type Env struct {
 	// means that Run serves these commands too.
 	RunNarrowed func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error)
 
-	// Start starts one command of a line without waiting for it, contained as the
-	// run is. One that is detached outlives the call and has no wall clock. Nil
-	// means that no command lines are offered.
-	Start func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error)
+	// Begin announces a command line and returns what starts its commands. One that
+	// is detached outlives the call and has no wall clock. Nil means that no command
+	// lines are offered.
+	Begin func(c tool.Call, line string, detached bool) Line
 
-	// Ended is told how each command ended that Start started. It may be called
-	// from several goroutines. Nil tells nobody.
-	Ended func(c tool.Call, res *sandbox.Result)
+	// LineWall is the wall clock that the caller's ceilings give a command, which a
+	// line has as a whole. Zero means none but ExecTimeout.
+	LineWall time.Duration
 
 	// Mode is where commands may write: under read-only a redirect may not either.
 	Mode sandbox.Mode
 
 	// Handles are the commands that the run leaves running. Nil means that no
-	// command can be left running. It needs Start.
+	// command can be left running. It needs Begin.
 	Handles *Handles
 
 	// Resolve finds the file that a program's name means to Run. Required.
@@ -83,6 +83,18 @@ type Env struct {
 	git *gitProgram
 }
 
+// Line is one command line while it runs. It is used by one goroutine.
+type Line interface {
+	// Start starts one command of the line without waiting for it, contained as the
+	// run is.
+	Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error)
+	// Ended is told how each command ended that Start started.
+	Ended(res *sandbox.Result)
+	// Over says that nothing of the line runs any more, and which ceiling of the
+	// line as a whole ended it, "" for none. It is called once.
+	Over(hit sandbox.Cap)
+}
+
 // Defaults of an Env.
 const (
 	DefaultEntryCap    = 12_000 // characters: half of the default context budget, at 4 a token
@@ -105,7 +117,7 @@ func Tools(env Env) []tool.Tool {
 // lineTools are the tools of command lines, as far as the run has what they need.
 func lineTools(e *Env) []tool.Tool {
 	switch {
-	case e.Start == nil:
+	case e.Begin == nil:
 		return nil
 	case e.Handles == nil:
 		return []tool.Tool{shellTool(e)}
@@ -157,11 +169,14 @@ func (e *Env) timeout() time.Duration {
 // act is a built-in tool.
 type act struct {
 	spec  tool.Spec
+	mode  sandbox.Mode // that it needs; empty: whatever the run has
 	needs func(c tool.Call) ([]policy.Need, error)
 	call  func(ctx context.Context, c tool.Call) (tool.Result, error)
 }
 
 func (a *act) Spec() tool.Spec { return a.spec }
+
+func (a *act) NeedsMode() sandbox.Mode { return a.mode }
 
 func (a *act) Needs(c tool.Call) ([]policy.Need, error) { return a.needs(c) }
 
@@ -176,9 +191,10 @@ type shown struct {
 func (s *shown) Preview(c tool.Call) string { return s.preview(c) }
 
 var (
-	_ tool.Tool      = (*act)(nil)
-	_ tool.Needer    = (*act)(nil)
-	_ tool.Previewer = (*shown)(nil)
+	_ tool.Tool       = (*act)(nil)
+	_ tool.Needer     = (*act)(nil)
+	_ tool.ModeNeeder = (*act)(nil)
+	_ tool.Previewer  = (*shown)(nil)
 )
 
 func noNeeds(tool.Call) ([]policy.Need, error) { return nil, nil }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/workspace"
 )
@@ -163,11 +164,12 @@ func gitTools(e *Env) []tool.Tool {
 func readPaths(in gitArgs) (policy.Act, []string) { return policy.Read, in.Paths }
 
 func (t gitTool) tool(e *Env) tool.Tool {
-	effect := tool.ReadOnly
+	effect, mode := tool.ReadOnly, sandbox.ReadOnly
 	if t.writes {
-		effect = tool.Mutating
+		effect, mode = tool.Mutating, sandbox.WorkspaceWrite
 	}
 	a := act{
+		mode: mode,
 		spec: tool.Spec{Name: t.name, Description: t.description, Schema: t.schema, Effect: effect},
 		needs: func(c tool.Call) ([]policy.Need, error) {
 			in, err := decode[gitArgs](c)

@@ -156,12 +156,13 @@ func (hs *Handles) start(ctx context.Context, e *Env, c tool.Call, line *shellLi
 	}
 	var runCtx context.Context
 	runCtx, h.cancel = context.WithCancel(hs.ctx)
-	r := &shellRun{env: e, call: c, line: line, out: out.w, err: out.w, detached: true, started: h.add}
+	r := &shellRun{env: e, call: c, line: line, out: out.w, err: out.w, started: h.add}
 	if !hs.admit(h) {
 		h.cancel()
 		out.close()
 		return nil, errors.Join(errRunOver, hs.journal.Over(context.WithoutCancel(ctx), c.Step, n, HandleState{Killed: true, Reason: errRunOver.Error()}))
 	}
+	r.start = e.Begin(c, line.text, true)
 	go h.run(runCtx, r, out)
 	t := time.NewTimer(startWithin)
 	defer t.Stop()
@@ -219,6 +220,7 @@ func (h *handle) run(ctx context.Context, r *shellRun, out *recording) {
 	defer h.cancel()
 	r.run(ctx)
 	out.close()
+	r.start.Over("")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.end = HandleState{Killed: h.killed, Reason: h.reason}
@@ -304,6 +306,11 @@ func (hs *Handles) Housekeep(ctx context.Context, step int) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Running reports whether something that was left running still runs.
+func (hs *Handles) Running() bool {
+	return slices.ContainsFunc(hs.sorted(), func(h *handle) bool { return !h.over() })
 }
 
 // settle records the end of a handle, until that has succeeded once. Its output

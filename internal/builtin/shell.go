@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
@@ -27,11 +28,15 @@ func shellTool(e *Env) tool.Tool {
 		})
 }
 
-// ended tells the run of a command that was started with Start.
-func (e *Env) ended(c tool.Call, res *sandbox.Result) {
-	if e.Ended != nil {
-		e.Ended(c, res)
+// errLineWall is the cause of a line's context when the caller's wall clock ends it.
+var errLineWall = errors.New("the wall clock of the line is over")
+
+// lineBound is how long a line may take as a whole, and the cause that ends it.
+func (e *Env) lineBound() (time.Duration, error) {
+	if e.LineWall > 0 && e.LineWall < e.timeout() {
+		return e.LineWall, errLineWall
 	}
+	return e.timeout(), errExecTimeout
 }
 
 // refusedLine is the result of a line that is not run.
@@ -49,31 +54,38 @@ func (e *Env) runShell(ctx context.Context, c tool.Call, line *shellLine) (tool.
 		out.close()
 		return failed("shell failed to start", "shell error", "no pipe for its output: "+err.Error()), nil
 	}
-	bound, cancel := context.WithTimeoutCause(ctx, e.timeout(), errExecTimeout)
+	within, why := e.lineBound()
+	bound, cancel := context.WithTimeoutCause(ctx, within, why)
 	defer cancel()
-	r := &shellRun{env: e, call: c, line: line, out: out.w, err: errs.w}
+	r := &shellRun{env: e, call: c, line: line, start: e.Begin(c, line.text, false), out: out.w, err: errs.w}
 	r.run(bound)
 	out.close()
 	errs.close()
+	cut := context.Cause(bound)
+	if errors.Is(cut, errLineWall) {
+		r.start.Over(sandbox.CapWall)
+	} else {
+		r.start.Over("")
+	}
 	if err := ended(ctx); err != nil {
 		return tool.Result{}, err
 	}
-	timedOut := errors.Is(context.Cause(bound), errExecTimeout)
-	return e.shellResult(r, out.tape.String(), errs.tape.String(), timedOut), nil
+	return e.shellResult(r, out.tape.String(), errs.tape.String(), cut), nil
 }
 
-// shellResult tells how a line went.
-func (e *Env) shellResult(r *shellRun, stdout, stderr string, timedOut bool) tool.Result {
-	how, decision := r.outcome(timedOut, seconds(e.timeout()))
+// shellResult tells how a line went. cut is what ended it before its time, nil for
+// nothing.
+func (e *Env) shellResult(r *shellRun, stdout, stderr string, cut error) tool.Result {
+	how, decision := r.outcome(cut, seconds(e.timeout()))
 	head := "shell " + within(oneLine(r.line.text), 300) + ": " + how
 	if ran := len(r.ends); ran < r.line.stages {
 		why := "the operators skipped the rest"
-		if r.stop != nil || timedOut {
+		if r.stop != nil || cut != nil {
 			why = "the rest was not run"
 		}
 		head += fmt.Sprintf("; %d of %d commands ran, %s", ran, r.line.stages, why)
 	}
-	notes := r.notes(stdout, stderr, timedOut)
+	notes := r.notes(stdout, stderr, cut != nil)
 	room := e.entryCap() - runes(head) - runes(notes) - elisionRoom
 	body := strings.TrimSpace(stdout)
 	if s := strings.TrimSpace(stderr); body == "" {
@@ -91,11 +103,13 @@ func (e *Env) shellResult(r *shellRun, stdout, stderr string, timedOut bool) too
 }
 
 // outcome is how the line ended, for the head and for the trace.
-func (r *shellRun) outcome(timedOut bool, bound string) (how, decision string) {
+func (r *shellRun) outcome(cut error, bound string) (how, decision string) {
 	switch {
 	case r.missing:
 		return "unavailable: " + r.stop.Error() + ". No shell runs the line, so export, source and the like do not exist. Use another program or go on without it", "shell command unavailable"
-	case timedOut:
+	case errors.Is(cut, errLineWall):
+		return "killed: it hit the sandbox's wall ceiling, which is no failure of its own", "shell hit the wall cap"
+	case cut != nil:
 		return "timed out: killed after " + bound + " s; this is what it had printed, run something narrower", "shell timed out"
 	case r.stop != nil:
 		return r.stop.Error(), "shell failed to start"
@@ -113,7 +127,7 @@ func (r *shellRun) outcome(timedOut bool, bound string) (how, decision string) {
 
 // notes are the lines below the output: how the stages ended that did not end
 // well, unless the head says it, and what the sandbox may have had to do with it.
-func (r *shellRun) notes(stdout, stderr string, timedOut bool) string {
+func (r *shellRun) notes(stdout, stderr string, cut bool) string {
 	var b strings.Builder
 	var worst *sandbox.Result
 	for i, end := range r.ends {
@@ -123,7 +137,7 @@ func (r *shellRun) notes(stdout, stderr string, timedOut bool) string {
 		if end.result != nil {
 			worst = end.result
 		}
-		if timedOut || i == len(r.ends)-1 && r.stop == nil {
+		if cut || i == len(r.ends)-1 && r.stop == nil {
 			continue
 		}
 		fmt.Fprintf(&b, "\n[%s: %s]", within(oneLine(commandLine(end.stage.argv)), 80), end.how())

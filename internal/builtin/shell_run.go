@@ -41,8 +41,8 @@ type shellRun struct {
 	env      *Env
 	call     tool.Call
 	line     *shellLine
-	out, err *os.File // where goes what no redirect takes
-	detached bool
+	start    Line
+	out, err *os.File               // where goes what no redirect takes
 	started  func(*sandbox.Process) // told of each process; may be nil
 
 	ends []stageEnd // of every stage that ran
@@ -99,7 +99,7 @@ func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
 		}
 		ends[i] = stageEnd{stage: s, status: statusNotStart}
 		if r.stop == nil {
-			procs[i], ends[i].status, r.stop = r.start(ctx, s, in, out)
+			procs[i], ends[i].status, r.stop = r.stage(ctx, s, in, out)
 		}
 		// Ours must be closed at once, or a stage would wait for an end of its input
 		// that we keep from coming.
@@ -120,7 +120,7 @@ func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
 		}
 		res, _ := proc.Wait() // the error is the cause of ctx, which the caller has
 		ends[i].result, ends[i].status = res, statusOf(res)
-		r.env.ended(r.call, res)
+		r.start.Ended(res)
 	}
 	r.ends = append(r.ends, ends...)
 	r.last = ends[len(ends)-1]
@@ -182,10 +182,10 @@ func (r *shellRun) changeDirectory(s *shellStage) {
 	r.last = end
 }
 
-// start starts one stage. Without a process the status says why: 1 for a redirect
+// stage starts one stage. Without a process the status says why: 1 for a redirect
 // that cannot be opened or a directory that is not there, 126 for a program that
 // the system does not start. An error stops the line.
-func (r *shellRun) start(ctx context.Context, s *shellStage, in, out *os.File) (*sandbox.Process, int, error) {
+func (r *shellRun) stage(ctx context.Context, s *shellStage, in, out *os.File) (*sandbox.Process, int, error) {
 	if s.isCd() {
 		say(r.err, "cd does nothing in a pipeline")
 		return nil, 0, nil
@@ -207,7 +207,7 @@ func (r *shellRun) start(ctx context.Context, s *shellStage, in, out *os.File) (
 	if t.in != nil {
 		cmd.Stdin = t.in
 	}
-	proc, err := r.env.Start(ctx, r.call, cmd, r.detached)
+	proc, err := r.start.Start(ctx, cmd)
 	switch {
 	case err == nil:
 		if r.started != nil {

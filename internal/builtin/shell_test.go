@@ -28,15 +28,28 @@ type shellBench struct {
 	outside string     // a directory beside the workspace
 }
 
+// startedBy is a line whose commands are started by a function.
+type startedBy func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error)
+
+func (l startedBy) begin(tool.Call, string, bool) Line { return l }
+
+func (l startedBy) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
+	return l(ctx, cmd)
+}
+
+func (startedBy) Ended(*sandbox.Result) {}
+
+func (startedBy) Over(sandbox.Cap) {}
+
 func newShellBench(t *testing.T, p policy.Policy, change ...func(*Env)) *shellBench {
 	t.Helper()
 	b := &shellBench{bench: newBench(t, p), outside: t.TempDir()}
-	b.env.Start = func(ctx context.Context, _ tool.Call, cmd sandbox.Cmd, _ bool) (*sandbox.Process, error) {
+	b.env.Begin = startedBy(func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
 		b.mu.Lock()
 		b.started = append(b.started, cmd.Argv)
 		b.mu.Unlock()
 		return sandbox.Start(ctx, cmd, sandbox.Profile{Workspace: b.root, Mode: b.env.Mode})
-	}
+	}).begin
 	for _, c := range change {
 		c(&b.env)
 	}
@@ -363,12 +376,12 @@ func TestALineWithoutItsArgumentIsNoRefusal(t *testing.T) {
 func TestARequiredBoundaryThatCannotBeHadStopsTheLine(t *testing.T) {
 	b := newShellBench(t, policy.Permissive())
 	n := 0
-	b.env.Start = func(ctx context.Context, _ tool.Call, cmd sandbox.Cmd, _ bool) (*sandbox.Process, error) {
+	b.env.Begin = startedBy(func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
 		if n++; n == 2 {
 			return nil, &sandbox.Error{Kind: sandbox.ErrRequired, Op: "choose rung", Program: cmd.Argv[0], Err: errors.New("writes cannot be confined")}
 		}
 		return sandbox.Start(ctx, cmd, sandbox.Profile{Workspace: b.root})
-	}
+	}).begin
 	text, res := b.shell("sleep 300 | cat; echo late > f")
 	wantHas(t, text, "writes cannot be confined")
 	if n != 2 || b.exists("f") || res.Decision != "shell failed to start" {

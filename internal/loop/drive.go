@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,8 @@ type drive struct {
 	project    string
 	profile    sandbox.Profile
 	removeTemp func() error
+	offLimits  []string // files of the store in the workspace, relative to it
+	narrowed   sync.Map // keys of calls whose narrower boundary was told
 	guarded    guarded
 	egress     egress
 	handles    *builtin.Handles
@@ -355,7 +358,7 @@ func (d *drive) streams() bool {
 // setPolicy puts the remembered rules, and the lock while a plan is pending, on
 // top of the caller's policy, for everything that asks it.
 func (d *drive) setPolicy() {
-	d.policy = d.base.Remember(d.remembered...)
+	d.policy = d.withoutStore(d.base.Remember(d.remembered...))
 	if d.planning {
 		d.policy = d.policy.PlanLock()
 	}
@@ -505,7 +508,7 @@ func (d *drive) conforms(st *step) bool {
 // work corrects the kind of a turn whose first completion asked for something,
 // before anything of it happens.
 func (d *drive) work(ctx context.Context) error {
-	d.rec.contained(d.selected)
+	d.recordContainment(d.selected)
 	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
 }
 

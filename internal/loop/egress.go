@@ -80,6 +80,9 @@ func (d *drive) gateProfile() sandbox.Profile {
 		p = *own
 		p.Workspace, p.Temp, p.Writable, p.Vars, p.Protect = run.Workspace, run.Temp, run.Writable, run.Vars, run.Protect
 		p.Reads.Deny = slices.Concat(run.Reads.Deny, own.Reads.Deny)
+		// What the run's models are asked with is for no command.
+		p.Env.Secrets = slices.Concat(run.Env.Secrets, own.Env.Secrets)
+		p.Env.Drop = slices.Concat(run.Env.Drop, own.Env.Drop)
 		p.Egress = sandbox.Egress{Open: own.Egress.Open}
 	} else if d.contract.Sandbox.Egress.Open {
 		p.Egress = sandbox.Egress{Open: true}

@@ -17,26 +17,34 @@ type guarded struct {
 	root string
 
 	mu      sync.Mutex
-	watch   *sandbox.Watch // made before the first command
-	changed []string       // by commands of the step in progress
+	look    func() (changed []string, partial bool) // made before the first command
+	changed []string                                // by commands of the step in progress
+	partial bool                                    // it is on record that not everything is looked at
 }
 
 // begin looks at the places before a command.
 func (g *guarded) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.watch == nil {
-		g.watch = sandbox.NewWatch(g.root)
+	if g.look == nil {
+		w := sandbox.NewWatch(g.root)
+		g.look = func() ([]string, bool) { return w.Changes(), w.Partial }
 	}
 }
 
-// end names what has changed since the last look.
-func (g *guarded) end() []string {
+// end names what has changed since the last look, and says once when the workspace
+// is too large to be looked through.
+func (g *guarded) end() (now []string, partial bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.watch.Changes()
+	if g.look == nil {
+		return nil, false
+	}
+	now, partial = g.look()
 	g.changed = append(g.changed, now...)
-	return now
+	first := partial && !g.partial
+	g.partial = g.partial || partial
+	return now, first
 }
 
 // take returns what the commands of a step changed, once.
@@ -50,14 +58,23 @@ func (g *guarded) take() []string {
 
 // noticeGuarded records what a command changed of the guarded places.
 func (d *drive) noticeGuarded(n int) {
-	for _, path := range d.guarded.end() {
+	now, partial := d.guarded.end()
+	if partial {
+		d.lease.Record(store.SandboxEvent{Step: n, Kind: "watch_partial"})
+		d.log.Warn("the workspace has more directories than are looked through: a change of hooks or settings in one of them may be missed", "run", d.runID())
+	}
+	for _, path := range now {
 		d.rec.guarded(n, path)
 		d.log.Warn("a command changed a place whose content is run or obeyed later", "run", d.runID(), "path", path)
 	}
 }
 
-// tellGuarded tells the model of it, with the step.
+// tellGuarded tells the model of it, with the step. What was left running is looked
+// after here; everything else at its own end.
 func (d *drive) tellGuarded(st *step) {
+	if d.handles.Running() {
+		d.noticeGuarded(st.n)
+	}
 	if changed := d.guarded.take(); len(changed) > 0 {
 		st.notes = append(st.notes, note(st.n, prompt.GuardedChanged(changed)))
 	}

@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
-	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
-	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -50,7 +48,7 @@ func (j handleJournal) Over(ctx context.Context, step, handle int, s builtin.Han
 		return err
 	}
 	if j.d.profile.Mode.Contained() {
-		j.d.lease.Record(store.SandboxEvent{Step: step, Kind: "destroy", Detail: fmt.Sprintf("shell_start handle %d", handle)})
+		j.d.sandboxed(step, store.SandboxEvent{Kind: "destroy", Detail: fmt.Sprintf("shell_start handle %d", handle)})
 	}
 	if s.Killed {
 		j.d.emit(step, trace.HandleKilled{Handle: handle})
@@ -58,28 +56,6 @@ func (j handleJournal) Over(ctx context.Context, step, handle int, s builtin.Han
 		j.d.emit(step, trace.HandleExited{Handle: handle, Code: s.Code})
 	}
 	return nil
-}
-
-// startCommand starts one stage of a command line. The line as a whole has a
-// clock of its own, so the stage has none but what the caller asked for; one that
-// is left running has none at all.
-func (d *drive) startCommand(ctx context.Context, c tool.Call, cmd sandbox.Cmd, detached bool) (*sandbox.Process, error) {
-	d.command(c)
-	p := d.profile
-	if detached {
-		p.Limits.Wall = 0
-	}
-	return sandbox.Start(ctx, cmd, p)
-}
-
-// commandEnded records a stage of a command line.
-func (d *drive) commandEnded(c tool.Call, res *sandbox.Result) {
-	d.rec.command(c.Step, res)
-	action := "exec"
-	if res.Cap != "" {
-		action = "cap_hit"
-	}
-	d.emit(c.Step, trace.Sandboxed{Action: action, Backend: string(res.Applied.Rung)})
 }
 
 // adoptHandles notes what an earlier drive of the run left behind. Nothing of it

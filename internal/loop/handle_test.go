@@ -139,7 +139,7 @@ func TestALineIsLeftRunningPolledAndKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind == "destroy" {
+		if e.Kind == "destroy" && e.Detail == "shell_start handle 1" {
 			destroyed++
 		}
 	}

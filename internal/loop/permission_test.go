@@ -145,7 +145,7 @@ func (f *fixture) applied(id trace.RunID) string {
 		f.t.Fatal(err)
 	}
 	for _, e := range events {
-		if e.Kind == "create" {
+		if e.Kind == "containment" {
 			return e.Backend
 		}
 	}
@@ -637,36 +637,6 @@ func TestTheProvidersHostIsAskedAboutBeforeTheFirstCompletion(t *testing.T) {
 					t.Errorf("resume with approval: %s, %v", end.Outcome, err)
 				}
 			}
-		})
-	}
-}
-
-func TestAChangeOfAPlaceThatIsRunLaterIsPreventedOrNoticed(t *testing.T) {
-	for _, tc := range []struct{ name, line, path string }{
-		{"a hook that does not exist yet", "mkdir -p .git/hooks && printf 'echo owned' > .git/hooks/pre-commit", ".git/hooks/pre-commit"},
-		{"the settings of a nested repository", "mkdir -p vendor/lib/.git && printf '[core]' >> vendor/lib/.git/config", "vendor/lib/.git/config"},
-		{"the library's own configuration", "printf 'x' > io.toml", "io.toml"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.write(".git/HEAD", "ref: refs/heads/main\n")
-			m := f.script(command("sh", "-c", tc.line), scripted.Say("done"))
-			res := f.must(trace.Finished)
-			if f.read(tc.path) == "" {
-				return // this host prevents it
-			}
-			events, err := store.Collect(f.store.SandboxEvents(context.Background(), res.RunID))
-			if err != nil {
-				t.Fatal(err)
-			}
-			found := false
-			for _, e := range events {
-				found = found || e.Kind == "protected" && e.Detail == tc.path
-			}
-			if !found {
-				t.Errorf("the change of %s is not on record: %+v", tc.path, events)
-			}
-			contains(t, "what the model is told", m.Requests()[1].User, "[protected places]", tc.path)
 		})
 	}
 }

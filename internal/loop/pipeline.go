@@ -96,6 +96,9 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	if d.answerFromAccount(st, c) {
 		return nil
 	}
+	if !d.modeSuffices(st, c) {
+		return nil
+	}
 	if own, ok := entry.tool.(*runTool); ok && !d.planHolds(c) {
 		return own.perform(ctx, st, c)
 	}
@@ -125,6 +128,18 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	}
 	c.ready = true
 	return nil
+}
+
+// modeSuffices refuses a call whose tool needs to write where the run's commands may
+// not. Nobody is asked: no answer could help.
+func (d *drive) modeSuffices(st *step, c *call) bool {
+	n, ok := c.tool.(tool.ModeNeeder)
+	if !ok || n.NeedsMode() == "" || n.NeedsMode().SatisfiedBy(d.profile.Mode) {
+		return true
+	}
+	needs := string(n.NeedsMode())
+	c.refuse(st.n, c.name+" refused: needs "+needs, prompt.NeedsContainment(c.name, needs, string(d.profile.Mode)))
+	return false
 }
 
 // answerFromAccount settles a call that is known to have ended before a crash,

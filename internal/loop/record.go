@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -86,38 +85,6 @@ func (r *recorder) assembled(step int, a prompt.Assembled) {
 	}
 	tokens := int64(a.Tokens)
 	r.lease.Record(store.ContextEvent{Step: step, Kind: "assembled", Detail: a.Detail(), Est: &tokens})
-}
-
-// contained records how the commands of the drive are contained.
-func (r *recorder) contained(a sandbox.Applied) {
-	r.lease.Record(store.SandboxEvent{Kind: "create", Backend: string(a.Rung), Detail: a.String()})
-}
-
-// command records a contained command and how it ended.
-func (r *recorder) command(step int, res *sandbox.Result) {
-	kind, detail := "exec", fmt.Sprintf("exit %d", res.Exit)
-	switch {
-	case res.Cap != "":
-		kind, detail = "cap_hit", string(res.Cap)
-	case res.Signal != "":
-		detail = "signal " + res.Signal
-	}
-	r.lease.Record(store.SandboxEvent{Step: step, Kind: kind, Backend: string(res.Applied.Rung), Detail: detail})
-}
-
-// gateCommand records the life of a contained command of the gate, in order.
-func (r *recorder) gateCommand(step int, cmd sandbox.Cmd, res *sandbox.Result) []store.SandboxEvent {
-	line := bounded(strings.Join(cmd.Argv, " "))
-	life := []store.SandboxEvent{{Kind: "create", Detail: string(res.Applied.Mode)}, {Kind: "exec", Detail: line}}
-	if res.Cap != "" {
-		life = append(life, store.SandboxEvent{Kind: "cap_hit", Detail: string(res.Cap)})
-	}
-	life = append(life, store.SandboxEvent{Kind: "destroy"})
-	for i := range life {
-		life[i].Step, life[i].Backend = step, string(res.Applied.Rung)
-		r.lease.Record(life[i])
-	}
-	return life
 }
 
 // phaseFailed reports whether an evaluation failed at something that ran.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
 	"github.com/initorigin/io-harness-go/internal/prompt"
@@ -15,6 +16,7 @@ import (
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
 )
 
 // prepareCommands decides once what surrounds every command of the run: the
@@ -26,6 +28,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	d.profile.Workspace = root
 	d.profile.Protect = append(slices.Clip(d.profile.Protect), sandbox.ProtectedPaths(root)...)
 	d.guarded.root = root
+	d.hideCredentials()
 	if chain, ok := toolchain.Detect(root); ok {
 		chain = d.contract.Toolchain.Apply(chain)
 		d.toolchain, d.project = chain, chain.Describe()
@@ -45,7 +48,25 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.guardStore(); err != nil {
+		return err
+	}
 	return d.openEgress(ctx)
+}
+
+// hideCredentials takes what the run's models are asked with out of the
+// environment of its commands, whatever the variables are called.
+func (d *drive) hideCredentials() {
+	env := &d.profile.Env
+	for _, c := range []provider.Credentials{
+		provider.CredentialsOf(d.host.Provider, d.host.Approver, d.host.Responder, d.host.PlanGate),
+		verify.Credentials(d.contract.Verify),
+	} {
+		for _, s := range c.Values {
+			env.Secrets = append(slices.Clip(env.Secrets), s.Reveal())
+		}
+		env.Drop = append(slices.Clip(env.Drop), c.Names...)
+	}
 }
 
 // runCommand runs a command that the model, the project or the contract chose,
@@ -53,7 +74,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
 	d.guarded.begin()
 	defer d.noticeGuarded(n)
-	return d.spawn(ctx, n, cmd, p, d.commandRan)
+	return d.spawn(ctx, n, strings.Join(cmd.Argv, " "), cmd, p)
 }
 
 // runGate runs a command of the gate, likewise.
@@ -64,7 +85,7 @@ func (d *drive) runGate(ctx context.Context, n int, cmd sandbox.Cmd) (*sandbox.R
 	if !p.Mode.Contained() {
 		cmd.Env = append(slices.Clip(cmd.Env), emptied(slices.Concat(os.Environ(), p.Vars, cmd.Env), p.Env)...)
 	}
-	return d.spawn(ctx, n, cmd, p, d.gateRan)
+	return d.spawn(ctx, n, strings.Join(cmd.Argv, " "), cmd, p)
 }
 
 // emptied are the variables of env that hold credentials, each without its value:
@@ -77,45 +98,20 @@ func emptied(env []string, rules scrub.Rules) (vars []string) {
 	return vars
 }
 
-// spawn is the one way in which a drive starts a process and waits for it. What
-// became of it is recorded by ran.
-func (d *drive) spawn(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile, ran func(int, sandbox.Cmd, *sandbox.Result)) (*sandbox.Result, error) {
-	res, err := sandbox.Run(ctx, cmd, p)
-	if res == nil {
+// spawn is the one way in which a drive starts a process and waits for it. what
+// names it in the trace.
+func (d *drive) spawn(ctx context.Context, n int, what string, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+	pr, err := sandbox.Start(ctx, cmd, p)
+	if err != nil {
 		return nil, err
 	}
-	ran(n, cmd, res)
-	return res, err
-}
-
-// commandRan records a command that the model asked for.
-func (d *drive) commandRan(n int, _ sandbox.Cmd, res *sandbox.Result) {
-	d.rec.command(n, res)
-	action := "exec"
+	d.commandBegan(n, pr.Applied(), what)
+	res, err := pr.Wait()
 	if res.Cap != "" {
-		action = "cap_hit"
+		d.capHit(n, res.Applied, res.Cap)
 	}
-	d.emit(n, trace.Sandboxed{Action: action, Backend: string(res.Applied.Rung)})
-}
-
-// gateRan records the life of a gate's command, from the boundary that was made
-// for it to the end of that. There is none where commands are not contained.
-func (d *drive) gateRan(n int, cmd sandbox.Cmd, res *sandbox.Result) {
-	if !res.Applied.Mode.Contained() {
-		return
-	}
-	for _, e := range d.rec.gateCommand(n, cmd, res) {
-		d.emit(n, trace.Sandboxed{Action: e.Kind, Backend: e.Backend})
-	}
-}
-
-// commandProfile is the boundary of a command that the model asked for.
-func (d *drive) commandProfile() sandbox.Profile {
-	p := d.profile
-	if limit := d.contract.CommandTimeout(); p.Limits.Wall == 0 || p.Limits.Wall > limit {
-		p.Limits.Wall = limit
-	}
-	return p
+	d.commandOver(n, res.Applied, ending(res))
+	return res, err
 }
 
 // resolve finds the file that a program's name means, in the environment and
@@ -130,15 +126,15 @@ func (d *drive) builtinTools() []tool.Tool {
 	return builtin.Tools(builtin.Env{
 		Run: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error) {
 			d.command(c)
-			return d.runCommand(ctx, c.Step, cmd, d.commandProfile())
+			return d.runCommand(ctx, c.Step, cmd, d.profile)
 		},
 		RunNarrowed: func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
-			p := d.commandProfile()
+			p := d.profile
 			narrow(&p)
-			return d.spawn(ctx, c.Step, cmd, p, d.commandRan)
+			return d.spawnNarrowed(ctx, c, cmd, p)
 		},
-		Start:            d.startCommand,
-		Ended:            d.commandEnded,
+		Begin:            d.beginLine,
+		LineWall:         d.profile.Limits.Wall,
 		Mode:             d.profile.Mode,
 		Handles:          d.handles,
 		Resolve:          d.resolve,
@@ -179,7 +175,7 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	s.Base = prompt.Conversation
 	d.openingSystem = s.Compose().Text
 	if d.planning {
-		s.Base, s.Planning, s.Boundary = prompt.Work, false, prompt.Boundary(d.base.Remember(d.remembered...), applied)
+		s.Base, s.Planning, s.Boundary = prompt.Work, false, prompt.Boundary(d.withoutStore(d.base.Remember(d.remembered...)), applied)
 		d.workSystem = s.Compose().Text
 	}
 	d.emit(0, trace.PromptComposed{
@@ -188,7 +184,7 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	})
 	// A turn that may be a plain answer selects nothing until it is work.
 	if d.selected = applied; !d.classifies || d.settled {
-		d.rec.contained(applied)
+		d.recordContainment(applied)
 	}
 	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
 	return nil

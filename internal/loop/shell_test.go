@@ -59,7 +59,7 @@ func TestEachPartOfALineIsRecorded(t *testing.T) {
 		t.Errorf("decision %q", steps[0].Decision)
 	}
 	if n := f.seen.count("sandbox"); n != 3 {
-		t.Errorf("%d commands were told of, want 3", n)
+		t.Errorf("%d events of one contained line, want its beginning, its line and its end", n)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 var (
 	_ provider.Provider          = (*Client)(nil)
 	_ provider.ModelHinter       = (*Client)(nil)
+	_ provider.CredentialHolder  = (*Client)(nil)
 	_ provider.FamilyHinter      = (*Client)(nil)
 	_ provider.ImageAccepter     = (*Client)(nil)
 	_ provider.Cataloguer        = (*Client)(nil)
@@ -140,6 +141,11 @@ func (c *Client) Name() string { return c.cfg.Name }
 // Endpoints are the URLs of completions and of the catalogue.
 func (c *Client) Endpoints() []string {
 	return []string{c.base + "/v1/messages", c.base + "/v1/models"}
+}
+
+// Credentials are the key.
+func (c *Client) Credentials() provider.Credentials {
+	return provider.Credentials{Values: []provider.Secret{c.cfg.Key}}
 }
 
 // Format writes name and model, whatever the verb, and nothing of the

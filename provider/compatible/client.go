@@ -16,6 +16,7 @@ import (
 var (
 	_ provider.Provider          = (*Client)(nil)
 	_ provider.ModelHinter       = (*Client)(nil)
+	_ provider.CredentialHolder  = (*Client)(nil)
 	_ provider.ImageAccepter     = (*Client)(nil)
 	_ provider.Cataloguer        = (*Client)(nil)
 	_ provider.ReachableReporter = (*Client)(nil)
@@ -172,6 +173,9 @@ func (c *Client) Endpoints() []string {
 	}
 	return e
 }
+
+// Credentials are the key, if there is one.
+func (c *Client) Credentials() provider.Credentials { return c.chat.Credentials() }
 
 // Format writes name and model, whatever the verb, and nothing of the
 // credential.

@@ -16,6 +16,7 @@ import (
 var (
 	_ provider.Provider          = (*Chain)(nil)
 	_ provider.ModelHinter       = (*Chain)(nil)
+	_ provider.CredentialHolder  = (*Chain)(nil)
 	_ provider.ModelNamer        = (*Chain)(nil)
 	_ provider.FamilyHinter      = (*Chain)(nil)
 	_ provider.ImageAccepter     = (*Chain)(nil)
@@ -118,6 +119,15 @@ func (c *Chain) ModelNames(asked string) []string {
 
 // PromptFamily is the first provider's.
 func (c *Chain) PromptFamily() provider.Family { return provider.PromptFamily(c.links[0].Provider) }
+
+// Credentials are those of all providers.
+func (c *Chain) Credentials() (all provider.Credentials) {
+	for _, l := range c.links {
+		own := provider.CredentialsOf(l.Provider)
+		all.Values, all.Names = append(all.Values, own.Values...), append(all.Names, own.Names...)
+	}
+	return all
+}
 
 // AcceptsImages reports whether all do: a request with images may end at any.
 func (c *Chain) AcceptsImages() bool {

@@ -14,6 +14,7 @@ import (
 var (
 	_ provider.Provider          = (*Client)(nil)
 	_ provider.ModelHinter       = (*Client)(nil)
+	_ provider.CredentialHolder  = (*Client)(nil)
 	_ provider.FamilyHinter      = (*Client)(nil)
 	_ provider.ImageAccepter     = (*Client)(nil)
 	_ provider.Cataloguer        = (*Client)(nil)
@@ -109,6 +110,9 @@ func (c *Client) Name() string { return c.chat.Dialect.Provider }
 
 // Endpoints are the URLs of completions and of the catalogue.
 func (c *Client) Endpoints() []string { return c.chat.Endpoints() }
+
+// Credentials are the key.
+func (c *Client) Credentials() provider.Credentials { return c.chat.Credentials() }
 
 // Format writes name and model, whatever the verb, and nothing of the
 // credential.

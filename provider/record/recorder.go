@@ -12,6 +12,7 @@ var (
 	_ provider.Provider          = (*Recorder)(nil)
 	_ provider.ModelHinter       = (*Recorder)(nil)
 	_ provider.ModelNamer        = (*Recorder)(nil)
+	_ provider.CredentialHolder  = (*Recorder)(nil)
 	_ provider.FamilyHinter      = (*Recorder)(nil)
 	_ provider.ImageAccepter     = (*Recorder)(nil)
 	_ provider.Cataloguer        = (*Recorder)(nil)
@@ -45,6 +46,9 @@ func (r *Recorder) ModelNames(asked string) []string { return provider.ModelName
 
 // PromptFamily is the inner provider's.
 func (r *Recorder) PromptFamily() provider.Family { return provider.PromptFamily(r.inner) }
+
+// Credentials are the inner provider's.
+func (r *Recorder) Credentials() provider.Credentials { return provider.CredentialsOf(r.inner) }
 
 // AcceptsImages is the inner provider's.
 func (r *Recorder) AcceptsImages() bool { return provider.AcceptsImages(r.inner) }

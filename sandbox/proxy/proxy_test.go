@@ -453,3 +453,48 @@ func FuzzHead(f *testing.F) {
 		}
 	})
 }
+
+// speaking is a server that answers every request with the same bytes.
+func speaking(t *testing.T, answer string) (target string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, answer)
+			}
+			_ = c.Close()
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); served.Wait() })
+	return l.Addr().String()
+}
+
+func TestAnInterimAnswerIsNotTakenForTheAnswer(t *testing.T) {
+	const hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+	const final = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
+	for _, tc := range []struct{ name, answer, want string }{
+		{"none", final, "200 OK"},
+		{"one", hints + final, "200 OK"},
+		{"of both kinds", "HTTP/1.1 100 Continue\r\n\r\n" + hints + final, "200 OK"},
+		{"as many as may be", strings.Repeat(hints, maxInterim) + final, "200 OK"},
+		{"too many", strings.Repeat(hints, maxInterim+1) + final, "502 Bad Gateway"},
+		{"and nothing", hints, "502 Bad Gateway"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, policy.Permissive(), nil)
+			got := w.say(t, get("http://"+speaking(t, tc.answer)+"/")(""))
+			if !strings.HasPrefix(got, "HTTP/1.1 "+tc.want) || strings.HasSuffix(got, "body") != (tc.want == "200 OK") {
+				t.Errorf("got %q, want %s", got, tc.want)
+			}
+		})
+	}
+}

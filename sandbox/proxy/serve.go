@@ -146,7 +146,7 @@ func (p *Proxy) forward(ctx context.Context, c net.Conn, in *bufio.Reader, head 
 	readdress(req, target)
 	var sent sync.WaitGroup
 	sent.Go(func() { _ = req.Write(up) })
-	resp, err := http.ReadResponse(bufio.NewReader(up), req)
+	resp, err := finalResponse(bufio.NewReader(up), req)
 	if err != nil {
 		answer(c, &refusal{502, target + " gave no sound answer"})
 	} else {
@@ -159,6 +159,24 @@ func (p *Proxy) forward(ctx context.Context, c net.Conn, in *bufio.Reader, head 
 	_ = up.Close()
 	_ = c.Close()
 	sent.Wait()
+}
+
+// maxInterim is how many interim answers a server may send before its own.
+const maxInterim = 8
+
+// finalResponse reads the answer to req and passes over the interim ones, such as
+// early hints, which tell nothing that the client could not do without.
+func finalResponse(from *bufio.Reader, req *http.Request) (*http.Response, error) {
+	for range maxInterim + 1 {
+		resp, err := http.ReadResponse(from, req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, nil
+		}
+	}
+	return nil, errors.New("interim answers and no other")
 }
 
 // readdress makes req what the server gets: the host that was judged, one

@@ -122,7 +122,9 @@ func apply(env []string, rules Rules, foldCase bool) ([]string, Report) {
 			// was a secret that would otherwise have been handed on.
 			continue
 		}
-		if drop[key] || Credential(name) || holds(value, rules.Secrets) {
+		// PATH is no secret, and a key such as a placeholder for a local server may
+		// stand in the name of a directory.
+		if drop[key] || Credential(name) || fold(name) != "PATH" && holds(value, rules.Secrets) {
 			if !keep[key] {
 				removed[name] = true
 				continue

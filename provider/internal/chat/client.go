@@ -30,6 +30,11 @@ type Client struct {
 	schemaNo map[string]bool // models that refused a schema for the answer
 }
 
+// Credentials are the key, if there is one.
+func (c *Client) Credentials() provider.Credentials {
+	return provider.Credentials{Values: []provider.Secret{c.Key}}
+}
+
 // Endpoints are the URLs of completions and of the catalogue.
 func (c *Client) Endpoints() []string {
 	return []string{c.Base + "/chat/completions", c.Base + "/models"}

@@ -20,11 +20,11 @@ func bindAll(dirs []string) error {
 	return nil
 }
 
-func mountShm(want bool) error {
-	if !want {
-		return nil
-	}
-	return unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+// closeAll makes everything that is mounted read-only, and takes its device nodes
+// their meaning: whoever may make or find one reaches no device through it.
+func closeAll() error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV}
+	return unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &attr)
 }
 
 // setReadOnly switches a mount, and with deep all that is mounted beneath it.
@@ -95,11 +95,7 @@ func unescape(s string) string {
 // beneath them, except the mounts of locked. In a user namespace the kernel
 // refuses to open those, and then only the directory itself is opened.
 func reopen(o *Order, locked []string) error {
-	dirs := o.Writable
-	if o.Shm {
-		dirs = append(dirs[:len(dirs):len(dirs)], "/dev/shm")
-	}
-	for _, d := range dirs {
+	for _, d := range o.Writable {
 		if setReadOnly(d, false, true) == nil {
 			continue
 		}

@@ -78,6 +78,7 @@ type step struct {
 func run(o *Order) int {
 	listener := -1
 	var locked []string
+	var taken []device
 	steps := []step{
 		{"close the way for descriptors", func() error {
 			return unix.CloseRange(FDSocket, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC)
@@ -88,9 +89,10 @@ func run(o *Order) int {
 		{"mount /proc", func() error {
 			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		}},
-		{"mount /dev/shm", func() error { return mountShm(o.Shm) }},
-		{"make everything read-only", func() error { return setReadOnly("/", true, true) }},
+		{"take the devices", func() (err error) { taken, err = takeDevices(); return err }},
+		{"make everything read-only", closeAll},
 		{"make the writable directories writable", func() error { return reopen(o, locked) }},
+		{"mount /dev", func() error { return mountDevices(taken, o.Shm) }},
 		{"hide what must not be read", func() error { return hide(o) }},
 		{"protect paths in the workspace", func() error { return protect(o.Protect) }},
 		{"bring the loopback up", func() error { return loopback(o.OwnNet) }},

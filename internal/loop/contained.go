@@ -1,0 +1,137 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/initorigin/io-harness-go/internal/builtin"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
+)
+
+// maxCommandText bounds what is recorded of a command line, in bytes. The whole of
+// it is in the call.
+const maxCommandText = 4 << 10
+
+// sandboxed records what the containment of commands did, and tells of it.
+func (d *drive) sandboxed(step int, e store.SandboxEvent) {
+	e.Step = step
+	d.lease.Record(e)
+	d.emit(step, trace.Sandboxed{Action: e.Kind, Backend: e.Backend})
+}
+
+// recordContainment records how the commands of the drive are contained, and by
+// name what their environment lacks and what it was told to keep.
+func (d *drive) recordContainment(a sandbox.Applied) {
+	d.lease.Record(store.SandboxEvent{Kind: "containment", Backend: string(a.Rung), Detail: a.String()})
+	if d.profile.Mode.Contained() {
+		_, scrubbed := sandbox.Environ(d.profile)
+		d.lease.Record(store.SandboxEvent{Kind: "env_scrub", Detail: scrubbed.String()})
+	}
+}
+
+// commandBegan records a contained command before anything is known of its end, so
+// that one which takes the harness with it is on record all the same.
+func (d *drive) commandBegan(step int, a sandbox.Applied, what string) {
+	if !a.Mode.Contained() {
+		return
+	}
+	what = clean(what)
+	if len(what) > maxCommandText {
+		what = strings.ToValidUTF8(what[:maxCommandText], "") + "…"
+	}
+	d.sandboxed(step, store.SandboxEvent{Kind: "create", Backend: string(a.Rung), Detail: string(a.Mode)})
+	d.sandboxed(step, store.SandboxEvent{Kind: "exec", Backend: string(a.Rung), Detail: what})
+}
+
+// spawnNarrowed runs a command of a call that needs less than the run is granted,
+// and tells once for the call under what it runs.
+func (d *drive) spawnNarrowed(ctx context.Context, c tool.Call, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
+	if p.Mode != d.profile.Mode && p.Mode.Contained() {
+		if _, told := d.narrowed.LoadOrStore(c.Key, true); !told {
+			if a, err := sandbox.Plan(ctx, p); err == nil {
+				d.emit(c.Step, trace.Contained{Mode: string(a.Mode), Backend: string(a.Rung), Roots: len(a.Roots)})
+			}
+		}
+	}
+	return d.spawn(ctx, c.Step, c.Name, cmd, p)
+}
+
+// capHit records the ceiling that ended a command.
+func (d *drive) capHit(step int, a sandbox.Applied, hit sandbox.Cap) {
+	if !a.Mode.Contained() {
+		return
+	}
+	d.sandboxed(step, store.SandboxEvent{Kind: "cap_hit", Backend: string(a.Rung), Detail: string(hit)})
+}
+
+// commandOver records that nothing of a contained command is left.
+func (d *drive) commandOver(step int, a sandbox.Applied, how string) {
+	if a.Mode.Contained() {
+		d.sandboxed(step, store.SandboxEvent{Kind: "destroy", Backend: string(a.Rung), Detail: how})
+	}
+}
+
+// ending is how a command ended, in a few words.
+func ending(res *sandbox.Result) string {
+	switch {
+	case res.Cap != "" || res.Killed:
+		return "killed"
+	case res.Signal != "":
+		return "signal " + res.Signal
+	}
+	return fmt.Sprintf("exit %d", res.Exit)
+}
+
+// line is a command line of the drive while it runs. What is recorded of it is one
+// row for the whole line, and one for each ceiling that a stage hit.
+type line struct {
+	d        *drive
+	step     int
+	text     string
+	detached bool
+	applied  *sandbox.Applied // of the first command; nil: none was started
+	last     string
+}
+
+func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line {
+	d.command(c)
+	d.guarded.begin()
+	return &line{d: d, step: c.Step, text: text, detached: detached}
+}
+
+// Start starts one stage. The line as a whole has a clock, so the stage has none.
+func (l *line) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
+	p := l.d.profile
+	p.Limits.Wall = 0
+	pr, err := sandbox.Start(ctx, cmd, p)
+	if err == nil && l.applied == nil {
+		a := pr.Applied()
+		l.applied = &a
+		l.d.commandBegan(l.step, a, l.text)
+	}
+	return pr, err
+}
+
+func (l *line) Ended(res *sandbox.Result) {
+	l.last = ending(res)
+	if res.Cap != "" {
+		l.d.capHit(l.step, res.Applied, res.Cap)
+	}
+}
+
+// Over looks at the places that the line must leave alone, and ends the record of
+// the line. That of a handle is ended when the run learns of it.
+func (l *line) Over(hit sandbox.Cap) {
+	l.d.noticeGuarded(l.step)
+	if l.applied == nil || l.detached {
+		return
+	}
+	if hit != "" {
+		l.d.capHit(l.step, *l.applied, hit)
+	}
+	l.d.commandOver(l.step, *l.applied, l.last)
+}

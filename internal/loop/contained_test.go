@@ -1,0 +1,192 @@
+//go:build unix
+
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/verify"
+)
+
+// contained is what the trace says of contained commands, one line for each row.
+func (f *fixture) contained(id trace.RunID) []string {
+	f.t.Helper()
+	var out []string
+	for e, err := range f.store.SandboxEvents(context.Background(), id) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		switch e.Kind {
+		case "create", "exec", "cap_hit", "destroy":
+			if e.Backend == "" && !strings.HasPrefix(e.Detail, "shell_start handle") {
+				f.t.Errorf("the row %+v names no backend", e)
+			}
+			out = append(out, fmt.Sprintf("%d %s %s", e.Step, e.Kind, e.Detail))
+		}
+	}
+	return out
+}
+
+func TestTheTraceSaysWhatRanAndHowItWasContained(t *testing.T) {
+	f := newFixture(t, command("sh", "-c", "exit 3"), shellCall("echo a | cat - ; true"), startCall("sleep 60"), killCall(1),
+		command("no-such-program"), scripted.Say("done"))
+	f.host.Policy = open.Layer("more").AllowExec("no-such-program")
+	res := f.must(trace.Finished)
+	same(t, "rows", f.contained(res.RunID), []string{
+		"1 create workspace-write", "1 exec sh -c exit 3", "1 destroy exit 3",
+		"2 create workspace-write", "2 exec echo a | cat - ; true", "2 destroy exit 0",
+		"3 create workspace-write", "3 exec sleep 60",
+		"4 destroy shell_start handle 1",
+	})
+	var told []string
+	for _, ev := range f.seen.all {
+		if s, ok := ev.Fact.(trace.Sandboxed); ok {
+			told = append(told, s.Action)
+		}
+	}
+	same(t, "events", told, []string{"create", "exec", "destroy", "create", "exec", "destroy", "create", "exec", "destroy"})
+}
+
+func TestTheCommandOfAGateIsOnRecordLikeAnyOther(t *testing.T) {
+	f := newFixture(t, scripted.Say("done"))
+	res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "exit 1")))
+	rows := f.contained(res.RunID)
+	if len(rows) != 3 || !strings.HasPrefix(rows[1], "1 exec ") || !strings.HasSuffix(rows[1], "sh -c exit 1") || rows[2] != "1 destroy exit 1" {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+func TestACommandWithoutContainmentLeavesNoRowOfIt(t *testing.T) {
+	f := newFixture(t, command("echo", "x"), shellCall("echo x"), startCall("true"), scripted.Say("done"))
+	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Mode = sandbox.FullAccess })
+	if rows := f.contained(res.RunID); len(rows) != 0 || f.seen.count("sandbox") != 0 {
+		t.Errorf("rows %v, %d events", rows, f.seen.count("sandbox"))
+	}
+}
+
+func TestALongLineIsCutInItsRow(t *testing.T) {
+	f := newFixture(t, command("echo", strings.Repeat("é", maxCommandText)), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	rows := f.contained(res.RunID)
+	if len(rows) != 3 || len(rows[1]) > maxCommandText+16 || !strings.HasSuffix(rows[1], "é…") {
+		t.Errorf("rows %.60q", rows)
+	}
+}
+
+// The ceiling of the caller bounds the line, not each of its stages.
+func TestAWallClockBoundsALineAsAWhole(t *testing.T) {
+	f := newFixture(t, shellCall("sleep 0.4; sleep 0.4; sleep 0.4; sleep 60"), scripted.Say("done"))
+	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Limits.Wall = time.Second })
+	if got := f.steps(res.RunID)[0].Decision; got != "shell hit the wall cap" {
+		t.Errorf("decision %q", got)
+	}
+	rows := f.contained(res.RunID)
+	if len(rows) != 4 || rows[2] != "1 cap_hit wall" || rows[3] != "1 destroy killed" {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// Whose clock it was decides the word: the run's time for one command is no
+// ceiling of the sandbox, and the other way round.
+func TestATimeoutIsNotCalledACeiling(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		wall, timeout time.Duration
+		turn          scripted.Turn
+		want          string
+		capped        bool
+	}{
+		{"exec, its time", 0, 200 * time.Millisecond, command("sleep", "60"), "sleep timed out", false},
+		{"exec, a ceiling", 200 * time.Millisecond, 0, command("sleep", "60"), "exec sleep hit the wall cap", true},
+		{"exec, a later ceiling", time.Hour, 200 * time.Millisecond, command("sleep", "60"), "sleep timed out", false},
+		{"shell, its time", 0, 200 * time.Millisecond, shellCall("sleep 60"), "shell timed out", false},
+		{"shell, a later ceiling", time.Hour, 200 * time.Millisecond, shellCall("sleep 60"), "shell timed out", false},
+		{"shell, a ceiling", 200 * time.Millisecond, 0, shellCall("sleep 60"), "shell hit the wall cap", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, tc.turn, scripted.Say("done"))
+			res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Limits.Wall, c.ExecTimeout = tc.wall, tc.timeout })
+			if got := f.steps(res.RunID)[0].Decision; got != tc.want {
+				t.Errorf("decision %q, want %q", got, tc.want)
+			}
+			if got := strings.Contains(strings.Join(f.contained(res.RunID), "\n"), "cap_hit"); got != tc.capped {
+				t.Errorf("a ceiling is on record: %v", got)
+			}
+		})
+	}
+}
+
+// needing is a tool that declares the mode it needs.
+type needing struct {
+	tool.Tool
+	mode sandbox.Mode
+}
+
+func (n needing) NeedsMode() sandbox.Mode { return n.mode }
+
+func TestAToolThatNeedsMoreThanTheRunHasIsRefused(t *testing.T) {
+	f := newFixture(t, scripted.Call("git_commit", map[string]any{"message": "m"}), scripted.Call("probe", nil), scripted.Call("note", nil), scripted.Say("done"))
+	f.git(".", "init", "-q")
+	f.write("a", "x")
+	f.git(".", "add", "a")
+	f.host.Policy = open.Layer("git").AllowExec("git")
+	f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		t.Error("somebody was asked about a call that cannot be made")
+		return approve.Approve(), nil
+	})
+	called := map[string]int{}
+	counted := func(name string) tool.Tool {
+		return tool.New(name, name, func(context.Context, struct{}) (string, error) { called[name]++; return "", nil })
+	}
+	res := f.must(trace.Finished, func(c *task.Contract) {
+		c.Sandbox.Mode = sandbox.ReadOnly
+		c.Tools = tool.Toolbox{needing{counted("probe"), sandbox.FullAccess}, needing{counted("note"), sandbox.ReadOnly}}
+	})
+	var decisions []string
+	for _, s := range f.steps(res.RunID) {
+		decisions = append(decisions, s.Decision)
+	}
+	same(t, "decisions", decisions[:3], []string{"git_commit refused: needs workspace-write", "probe refused: needs full-access", "called note"})
+	if called["probe"] != 0 || called["note"] != 1 {
+		t.Errorf("calls %v", called)
+	}
+	if rows := f.contained(res.RunID); len(rows) != 0 {
+		t.Errorf("something was started: %v", rows)
+	}
+	if got := f.git(".", "status", "--porcelain"); got != "A  a\n" {
+		t.Errorf("the repository is %q", got)
+	}
+}
+
+func TestAReaderRunsUnderLessThanTheRunHas(t *testing.T) {
+	f := newFixture(t, scripted.Call("git_status", nil), command("sh", "-c", "echo x > written"), scripted.Say("done"))
+	f.git(".", "init", "-q")
+	f.host.Policy = open.Layer("git").AllowExec("git")
+	res := f.must(trace.Finished)
+	var told []string
+	for _, ev := range f.seen.all {
+		if c, ok := ev.Fact.(trace.Contained); ok {
+			told = append(told, fmt.Sprintf("%d %s", ev.Step, c.Mode))
+		}
+	}
+	same(t, "told", told, []string{"0 workspace-write", "1 read-only"})
+	for _, row := range f.contained(res.RunID) {
+		if mode, ok := strings.CutPrefix(row, "1 create "); ok && mode != "read-only" {
+			t.Errorf("git was started under %s", mode)
+		}
+	}
+	if f.read("written") == "" {
+		t.Error("the command behind the reader cannot write")
+	}
+}
