@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -95,9 +94,6 @@ func everywhere(commands bool) []provider.ToolCall {
 }
 
 func TestNothingGetsThroughToWhatIsDenied(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the links and the commands are those of unix")
-	}
 	f := newFixture(t)
 	f.git(".", "init", "-q", "-b", "main")
 	for name, text := range map[string]string{"secrets/key": secretWord + "\n", "secrets/" + secretName: secretWord + "\n", "secrets/deep/k": secretWord + "\n", "src/a.txt": "fine\n", "README": "fine\n"} {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"reflect"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,25 +28,6 @@ import (
 
 // errTimeBudget is the cause of a drive's context when the run's time is over.
 var errTimeBudget = errors.New("the run's time budget is used up")
-
-// Host is what a drive works with, bound by the caller. It is copied.
-type Host struct {
-	Provider provider.Provider
-	Store    *store.Store
-	Policy   policy.Policy
-	Approver approve.Approver
-	// Responder answers what the model asks; nil pauses the run instead.
-	Responder approve.Responder
-	// PlanGate demands a plan before anything writes or runs; nil demands none.
-	PlanGate approve.PlanGate
-	Observer trace.Observer
-	Log      *slog.Logger
-	Clock    func() time.Time
-
-	Inbox   Inbox // nil: nobody steers
-	Stream  *bool // nil: a turn streams when somebody watches
-	FoldNow bool  // fold before the first request, full or not
-}
 
 // Turn is what a session adds to a run.
 type Turn struct {
@@ -164,51 +143,6 @@ func Run(ctx context.Context, h Host, c task.Contract, turn *Turn) (res *trace.R
 		return &trace.Result{}, err
 	}
 	return d.drive(ctx)
-}
-
-// survive turns a panic on the caller's goroutine into an error: of a provider's
-// Endpoints or the host's clock, or of this package. It is called when all that the
-// drive held has been given back. d is nil before there was a drive.
-func (d *drive) survive(h Host, panicked any, res **trace.Result, err *error) {
-	if panicked == nil {
-		return
-	}
-	*res, *err = &trace.Result{}, fmt.Errorf("the drive panicked: %v", panicked)
-	if d != nil && d.lease != nil {
-		(*res).RunID, (*res).Outcome.Steps = d.runID(), d.last
-	}
-	h.Log.Error("drive panicked", "run", (*res).RunID, "panic", panicked, "stack", string(debug.Stack()))
-}
-
-func (h Host) withDefaults() Host {
-	if h.Log == nil {
-		h.Log = slog.New(slog.DiscardHandler)
-	}
-	if h.Clock == nil {
-		h.Clock = time.Now
-	}
-	return h
-}
-
-// Validate reports what can never work, as a *task.InvalidError.
-func (h Host) Validate() error {
-	switch {
-	case h.Provider == nil || isNil(h.Provider):
-		return &task.InvalidError{Field: "Provider", Reason: "is nil: somebody must be asked"}
-	case h.Store == nil:
-		return &task.InvalidError{Field: "Store", Reason: "is nil: a run must be kept somewhere"}
-	}
-	if err := h.Policy.Validate(); err != nil {
-		return &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
-	}
-	return nil
-}
-
-// isNil reports an interface that holds a nil pointer, the usual slip of a
-// constructor whose error was not looked at.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // newDrive prepares everything that needs no row: the workspace, the toolchain,
