@@ -69,8 +69,15 @@ func (c *catalogue) without(name string) *catalogue {
 	return out
 }
 
-// isReadOnly reports whether calls of the named tool may overlap others.
-func (c *catalogue) isReadOnly(name string) bool {
+// overlaps reports whether calls of the named tool may run beside others, and before
+// their completion has ended. Of those that only read, one that starts commands may
+// not: they are told of as they run, and nothing that anybody can read may tell how
+// many calls ran at once.
+func (c *catalogue) overlaps(name string) bool {
 	o, ok := c.byName[name]
-	return ok && o.spec.IsReadOnly()
+	if !ok || !o.spec.IsReadOnly() {
+		return false
+	}
+	n, ok := o.tool.(tool.ModeNeeder)
+	return !ok || n.NeedsMode() == ""
 }

@@ -62,7 +62,7 @@ func (d *drive) batchSize(calls []*call) int {
 		return 1
 	}
 	n := 0
-	for n < len(calls) && d.catalogue.isReadOnly(calls[n].name) {
+	for n < len(calls) && d.catalogue.overlaps(calls[n].name) {
 		n++
 	}
 	return max(n, 1)

@@ -77,7 +77,7 @@ func (s *speculation) offer(index int, from provider.ToolCall) {
 // startEarly starts one call, or returns nil when it has to wait for its turn.
 func (d *drive) startEarly(ctx context.Context, st *step, index int, from provider.ToolCall) *early {
 	entry, ok := d.catalogue.byName[from.Name]
-	if !ok || d.masked(from.Name) || !entry.spec.IsReadOnly() || entry.spec.IsIndeterminate() || from.ArgumentsError != "" {
+	if !ok || d.masked(from.Name) || !d.catalogue.overlaps(from.Name) || entry.spec.IsIndeterminate() || from.ArgumentsError != "" {
 		return nil
 	}
 	args, err := entry.spec.CheckArgs(from.Arguments)
