@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	only := flag.String("profile", "", "only runs of this shape: one-shot, session, approval, pausing or handles")
 	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
 	keep := flag.Bool("keep", false, "keep the directories of failed trials")
-	limit := flag.Duration("limit", 20*time.Minute, "give up after this time")
+	limit := flag.Duration("limit", 0, "give up after this time; 0 means 20 minutes, or 3 seconds for each kill when that is longer")
 	flag.Parse()
 	if *steps < 11 {
 		return errors.New("-steps is less than 11: the script needs that many to do everything once")
@@ -54,6 +54,9 @@ func run(ctx context.Context) error {
 	}
 	if *kills == 0 && *races == 0 && !*points && *point == "" && !*effects {
 		*kills = 200
+	}
+	if *limit == 0 {
+		*limit = max(20*time.Minute, time.Duration(*kills)*3*time.Second)
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
