@@ -29,7 +29,8 @@ type Undo struct {
 // taken back is reported and does not keep the rest from it. Effects outside of
 // the workspace are not undone, and the trace stays as it was.
 //
-// A run that is being driven is a *store.ConflictError.
+// A run that is being driven is a *store.ConflictError, one that was archived
+// matches store.ErrArchived.
 func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewound, error) {
 	h = h.withDefaults()
 	if what.Step < 0 || what.From < 0 || what == (Undo{}) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -170,7 +171,7 @@ func TestALongRunThatDiedThreeTimesEndsAsOne(t *testing.T) {
 	}
 }
 
-func TestTheUndoOfAnArchivedRunChangesNoByte(t *testing.T) {
+func TestTheUndoOfAnArchivedRunIsRefusedWhole(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, edit("a.txt", "old", "new"), write("made.txt", "made\n"), scripted.Say("done"))
 	f.write("a.txt", "old\n")
@@ -185,12 +186,16 @@ func TestTheUndoOfAnArchivedRunChangesNoByte(t *testing.T) {
 	if _, err := f.store.ArchiveSession(ctx, sess); err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []Undo{{Step: 1}, {From: 1}, {Path: "a.txt"}, {Step: 2}} {
-		for _, i := range f.rewind(res.RunID, what).Files {
-			if i.Verdict != trace.NotKept && i.Verdict != trace.NoHunk || i.Changed {
-				t.Errorf("%+v: %+v", what, i)
-			}
+	for _, what := range []Undo{{All: true}, {Step: 1}, {From: 1}, {Path: "a.txt"}, {Path: "made.txt"}, {Step: 2}} {
+		if r, err := Rewind(ctx, f.host, res.RunID, what); !errors.Is(err, store.ErrArchived) || r != nil {
+			t.Errorf("%+v: %+v, %v", what, r, err)
 		}
+	}
+	if l, err := f.store.LeaseOf(ctx, res.RunID); err != nil || l != nil {
+		t.Errorf("the refused undo holds the run: %+v, %v", l, err)
+	}
+	if rows, err := f.store.Rewinds(ctx, res.RunID); err != nil || len(rows) != 0 {
+		t.Errorf("the refused undo is recorded: %+v, %v", rows, err)
 	}
 	if f.read("a.txt") != "new\n" || f.read("made.txt") != "made\n" {
 		t.Errorf("a.txt %q, made.txt %q", f.read("a.txt"), f.read("made.txt"))
