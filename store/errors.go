@@ -30,7 +30,7 @@ type ErrorKind string
 const (
 	KindBusy       ErrorKind = "busy"       // another connection held the file beyond the busy timeout
 	KindConstraint ErrorKind = "constraint" // the rows would contradict each other; a bug of the caller or of this package
-	KindCorrupt    ErrorKind = "corrupt"    // the file is not a database, or is damaged
+	KindCorrupt    ErrorKind = "corrupt"    // the file is damaged; one that never was a database is ErrForeignStore
 	KindFull       ErrorKind = "full"       // no space left
 	KindReadOnly   ErrorKind = "readonly"   // the handle or the file cannot be written
 	KindIO         ErrorKind = "io"         // the operating system failed a read or a write

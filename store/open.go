@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -114,6 +115,9 @@ func open(ctx context.Context, path string, opt options) (_ *Store, err error) {
 		}
 	}()
 	found, err := examine(ctx, path, opt)
+	if notSQLite(path, err) {
+		err = foreignFile(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +236,8 @@ func prepareFile(path string, opt *options) error {
 		return f.Close()
 	case err != nil:
 		return &Error{Kind: KindCantOpen, Op: "open", Err: err}
+	case fi.Size() == 1:
+		return foreignFile(path) // SQLite takes one byte for none and would overwrite it
 	case fi.IsDir():
 		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s is a directory", path)}
 	}
@@ -248,6 +254,31 @@ func prepareFile(path string, opt *options) error {
 		opt.log.Warn("others can read the store", "path", path, "mode", fmt.Sprintf("%04o", fi.Mode().Perm()))
 	}
 	return nil
+}
+
+// sqliteMagic is how every file of SQLite begins.
+const sqliteMagic = "SQLite format 3\x00"
+
+// notSQLite reports that a file which SQLite calls damaged was never one of its
+// own. Only such a file is opened: closing it drops the locks that this process
+// has on it.
+func notSQLite(path string, err error) bool {
+	var se *Error
+	if !errors.As(err, &se) || se.Kind != KindCorrupt {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, len(sqliteMagic))
+	n, err := io.ReadFull(f, head)
+	return (err == nil || ended(err)) && string(head[:n]) != sqliteMagic
+}
+
+func foreignFile(path string) error {
+	return fmt.Errorf("%w: %s is no file of SQLite and is left as it is: give a new path", ErrForeignStore, path)
 }
 
 // JournalMode is the journal mode that the file really has: wal, or what the
