@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -46,11 +49,18 @@ const (
 type Error struct {
 	Kind ErrorKind
 	Op   string // what was being done
-	Err  error  // the cause
+	Path string // the store's file; empty in memory and for KindInvalid
+	Err  error  // the cause, and what to do where that is certain
+
+	raw bool // the words are the driver's, which name neither the file nor a remedy
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("store: %s: %s: %v", e.Op, e.Kind, e.Err)
+	cause := fmt.Sprint(e.Err)
+	if e.Path != "" && !strings.Contains(cause, e.Path) {
+		cause = e.Path + ": " + cause
+	}
+	return fmt.Sprintf("store: %s: %s: %s", e.Op, e.Kind, cause)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -157,7 +167,48 @@ func classify(ctx context.Context, op string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("store: %s: %w", op, err)
 	}
-	return &Error{Kind: kindOf(err), Op: op, Err: scrubbed(err)}
+	return &Error{Kind: kindOf(err), Op: op, Err: scrubbed(err), raw: true}
+}
+
+// failure is classify for an error of this store, whose file it names.
+func (s *Store) failure(ctx context.Context, op string, err error) error {
+	return located(s.path, classify(ctx, op, err))
+}
+
+// located names the file in an error of its store, and what to do about it.
+func located(path string, err error) error {
+	own, ok := err.(*Error)
+	if !ok || path == "" || own.Path != "" || own.Kind == KindInvalid {
+		return err
+	}
+	at := *own
+	at.Path = path
+	if do := remedy(path, own.Kind); own.raw && do != "" {
+		at.Err = fmt.Errorf("%w: %s", own.Err, do)
+	}
+	return &at
+}
+
+// remedy is what to do about a failure that the driver reported; empty where it
+// is not certain. No file is opened for it: closing one would drop the locks that
+// this process has on it.
+func remedy(path string, kind ErrorKind) string {
+	switch kind {
+	case KindFull:
+		return "make room on its disk and do the same again"
+	case KindReadOnly, KindCantOpen:
+	default:
+		return ""
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := notWritable(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Sprintf("%s cannot be read and written (%v): open the store as the user who owns its files", path+suffix, err)
+		}
+	}
+	if err := notWritable(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("its directory cannot be written (%v): open the store as a user who may, or with WithReadOnly while nobody writes it", err)
+	}
+	return ""
 }
 
 // scrubbed keeps a driver's words without its type, so that no caller can come

@@ -41,7 +41,8 @@ type Store struct {
 }
 
 // Open opens the file at path, creating it with mode 0600 when it is absent;
-// its directory must exist. An older file is migrated in place, a newer one is
+// its directory must exist. A store without a file is made with Memory, and the
+// path ":memory:" is refused, as the empty one is. An older file is migrated in place, a newer one is
 // used as far as it allows, and a file of something else is refused with
 // ErrForeignStore and left as it was. Two processes may open one file; the file
 // must be on a disk of this machine.
@@ -53,12 +54,18 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if opt.fail == nil {
 		opt.fail = failpoint.From(ctx)
 	}
+	switch path {
+	case "":
+		return nil, invalid("open", "the path is empty: name a file, or use Memory for a store that need not last")
+	case ":memory:":
+		return nil, invalid("open", "%q is no file: use Memory for a store that need not last", path)
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, &Error{Kind: KindCantOpen, Op: "open", Err: err}
+		return nil, &Error{Kind: KindCantOpen, Op: "open", Path: path, Err: err}
 	}
 	if err := prepareFile(abs, &opt); err != nil {
-		return nil, err
+		return nil, located(abs, err)
 	}
 	if fs := networkFileSystem(abs); fs != "" {
 		opt.log.Warn("the store is on a network file system: use it from one machine only", "path", abs, "file_system", fs)
@@ -70,7 +77,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 		s, err := open(ctx, abs, opt)
 		var se *Error
 		if err == nil || !errors.As(err, &se) || !se.Retryable() || time.Now().After(deadline) {
-			return s, err
+			return s, located(abs, err)
 		}
 		if perr := pause(ctx, 5*time.Millisecond+rand.N(20*time.Millisecond)); perr != nil {
 			return nil, fmt.Errorf("store: open: %w", perr)
@@ -230,6 +237,9 @@ func prepareFile(path string, opt *options) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !opt.readOnly:
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: make its directory first", err)
+		}
 		if err != nil {
 			return &Error{Kind: KindCantOpen, Op: "open", Err: err}
 		}
@@ -240,6 +250,9 @@ func prepareFile(path string, opt *options) error {
 		return foreignFile(path) // SQLite takes one byte for none and would overwrite it
 	case fi.IsDir():
 		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s is a directory", path)}
+	}
+	if err := notReadable(path); err != nil {
+		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s cannot be read (%w): open it as the user who owns it", path, err)}
 	}
 	if !opt.readOnly {
 		if err := notWritable(path); err != nil {

@@ -199,12 +199,23 @@ func TestOpenNamesWhatIsWrongWithThePath(t *testing.T) {
 		opts       []Option
 		want       ErrorKind
 	}{
+		{"no path", "", nil, KindInvalid},
+		{"memory as a path", ":memory:", nil, KindInvalid},
 		{"a missing directory", filepath.Join(dir, "no", "runs.db"), nil, KindCantOpen},
 		{"a directory", dir, nil, KindCantOpen},
 		{"a missing file, to be read only", filepath.Join(dir, "absent.db"), []Option{WithReadOnly()}, KindCantOpen},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wantKind(t, func() error { _, err := Open(context.Background(), tc.path, tc.opts...); return err }, tc.want)
+			_, err := Open(context.Background(), tc.path, tc.opts...)
+			wantKind(t, func() error { return err }, tc.want)
+			if text := fmt.Sprint(err); tc.want == KindInvalid && !strings.Contains(text, "use Memory") ||
+				tc.want != KindInvalid && !strings.Contains(text, tc.path) {
+				t.Errorf("%s says neither which file nor what to do", text)
+			}
+			var se *Error
+			if errors.As(err, &se) && (se.Path == "") != (tc.want == KindInvalid) {
+				t.Errorf("the path is %q", se.Path)
+			}
 		})
 	}
 	if _, err := os.Stat(filepath.Join(dir, "absent.db")); err == nil {
