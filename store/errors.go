@@ -76,18 +76,27 @@ type ConflictError struct {
 	SessionID trace.SessionID // the session whose head moved; zero for a run
 	Owner     string          // who drives the run: host, process id and a drive's token
 	ExpiresAt time.Time       // by the store's clock: when the run may be taken, if the lease is not renewed
+	Expected  trace.TurnID    // where the caller took the session's head to be; zero for the beginning, and for a run
 	Head      trace.TurnID    // where the session's head is now
 }
 
 func (e *ConflictError) Error() string {
 	if e.SessionID != 0 {
-		return fmt.Sprintf("session %d: the head moved to turn %d: reopen the session and take the turn again", e.SessionID, e.Head)
+		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: reopen the session and take the turn again",
+			e.SessionID, place(e.Head), place(e.Expected))
 	}
 	if e.Owner == "" {
 		return fmt.Sprintf("run %d: this drive no longer holds the run: resume it to drive it again", e.RunID)
 	}
 	return fmt.Sprintf("run %d is driven by %s until %s: stop that process, or resume after it",
 		e.RunID, e.Owner, e.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+func place(head trace.TurnID) string {
+	if head == 0 {
+		return "the beginning"
+	}
+	return fmt.Sprintf("turn %d", head)
 }
 
 // Is makes every ConflictError match ErrConflict.
