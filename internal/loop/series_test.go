@@ -93,6 +93,43 @@ func TestTheSeriesOfEditsAppliesToTheOriginal(t *testing.T) {
 	}
 }
 
+func TestTheSeriesMakesEmptyFiles(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not on this machine")
+	}
+	f := newFixture(t,
+		write("empty.txt", ""), write("new.txt", "new\n"), write("dir/an empty one.txt", ""), write("later.txt", ""), readCall("later.txt"), write("later.txt", "text\n"),
+		write("was.txt", ""), edit("a.txt", "old", "new"), write("blob.bin", "\x00\x01"), scripted.Say("done"))
+	f.write("a.txt", "old\n")
+	f.write("was.txt", "")
+	res := f.must(trace.Finished)
+	series, err := f.store.Patch(context.Background(), res.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for name, text := range map[string]string{"a.txt": "old\n", "was.txt": ""} {
+		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(git, "apply", "-")
+	cmd.Dir, cmd.Stdin = tree, strings.NewReader(series)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, series)
+	}
+	for name, want := range map[string]string{"empty.txt": "", "dir/an empty one.txt": "", "later.txt": "text\n", "new.txt": "new\n", "was.txt": "", "a.txt": "new\n"} {
+		got, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(name)))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q\n%s", name, got, err, want, series)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(tree, "blob.bin")); err == nil || !strings.Contains(series, "blob.bin: +0 -0, text not kept") {
+		t.Errorf("a binary file is taken for an empty one:\n%s", series)
+	}
+}
+
 func TestALongRunThatDiedThreeTimesEndsAsOne(t *testing.T) {
 	const steps, each = 250, 70
 	f := newFixture(t)
