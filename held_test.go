@@ -112,3 +112,51 @@ func TestEveryWayIntoADrivenRunIsRefusedByName(t *testing.T) {
 		t.Errorf("check: %+v, %v", rep, err)
 	}
 }
+
+func TestATurnWhoseSessionIsTakenByForceEndsWithAConflict(t *testing.T) {
+	ctx := context.Background()
+	for name, take := range map[string]func(*store.Store, trace.SessionID) error{
+		"deleted": func(st *store.Store, id trace.SessionID) error {
+			_, err := st.DeleteSession(ctx, id, store.Force())
+			return err
+		},
+		"archived": func(st *store.Store, id trace.SessionID) error {
+			_, err := st.ArchiveSession(ctx, id, store.Force())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newStore(t)
+			beside, err := store.Open(ctx, st.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer beside.Close()
+			var sess trace.SessionID
+			asked := 0
+			model := scripted.Func(func(c context.Context, req *provider.Request) (*provider.Response, error) {
+				if asked++; asked == 1 {
+					if err := take(beside, sess); err != nil {
+						return nil, err
+					}
+				}
+				return scripted.Call("list_files", map[string]string{})(c, req)
+			})
+			h := newHarness(t, harness.Config{Store: st, Provider: model})
+			s, err := h.Open(ctx, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sess = s.ID()
+			if turn, err := s.Turn(ctx, "work"); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("the turn: %+v, %v", turn, err)
+			}
+			if asked != 1 {
+				t.Errorf("the model was asked %d times", asked)
+			}
+			if rep, err := beside.Check(ctx); err != nil || !rep.Sound() {
+				t.Errorf("check: %+v, %v", rep, err)
+			}
+		})
+	}
+}

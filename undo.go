@@ -35,7 +35,9 @@ func UndoRun() Undo { return Undo{loop.Undo{All: true}} }
 // tells what happened, and the rewind is a record of its own.
 //
 // A run that is being driven is a *store.ConflictError, and so is undoing it
-// while a resume drives it.
+// while a resume drives it. An archived run is refused whole with
+// store.ErrArchived: what its files were before it is gone. A step that the run
+// never came to is a *task.InvalidError.
 func (h *Harness) Rewind(ctx context.Context, id trace.RunID, what Undo) (*trace.Rewound, error) {
 	return loop.Rewind(ctx, h.host, id, what.what)
 }

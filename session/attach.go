@@ -84,7 +84,8 @@ func (a *Attachment) Cursor() store.EventCursor {
 // Poll returns the events behind the cursor in the order in which they happened,
 // at most store.PollLimit, and moves the cursor behind them. As many as that mean
 // that there may be more; none mean that nothing happened since, not that the
-// run's process is alive. An event of a kind that this version does not know is a
+// run's process is alive. A run that the store does not have, or has no longer,
+// matches store.ErrNotFound. An event of a kind that this version does not know is a
 // trace.UnknownFact.
 func (a *Attachment) Poll(ctx context.Context) ([]trace.Event, error) {
 	read, run := a.store.EventsSince, a.run
@@ -98,7 +99,11 @@ func (a *Attachment) Poll(ctx context.Context) ([]trace.Event, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rows, err := read(ctx, run, a.cursor, store.PollLimit)
-	if err != nil || len(rows) == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		_, err := a.store.Status(ctx, a.run) // silence is not what a run says that is not there
 		return nil, err
 	}
 	events := make([]trace.Event, len(rows))

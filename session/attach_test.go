@@ -482,6 +482,28 @@ func TestWithoutABroadcastThereIsNothingToPollAndStillSomethingToAnswer(t *testi
 	}
 }
 
+func TestThePollOfARunThatIsNotThereSaysSo(t *testing.T) {
+	p, res, _ := watched(t, scripted.Say("done"))
+	a := session.Attach(p.store, res.RunID)
+	if _, err := a.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string][]session.AttachOption{"alone": nil, "tree": {session.Tree()}} {
+		if evs, err := session.Attach(p.store, 999, opts...).Poll(t.Context()); !errors.Is(err, store.ErrNotFound) || evs != nil {
+			t.Errorf("%s: %v, %v", name, evs, err)
+		}
+	}
+	if evs, err := a.Poll(t.Context()); err != nil || len(evs) != 0 {
+		t.Errorf("a run that ended: %v, %v", evs, err)
+	}
+	if _, err := p.store.DeleteRun(t.Context(), res.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Poll(t.Context()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a run that was deleted meanwhile: %v", err)
+	}
+}
+
 func TestALongStreamIsReadInPieces(t *testing.T) {
 	p, res, _ := watched(t, scripted.Say("done"))
 	var evs []trace.Event

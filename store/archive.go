@@ -76,15 +76,16 @@ func archiveSQL(t table) (measure, empty statement, ok bool) {
 // names. Restore points and hunks are gone, so
 // that nothing of the session can be undone any more. Doing it twice empties
 // nothing more; an unknown session gives zeros. A session of which somebody
-// drives a run is a ConflictError.
+// drives a run is a ConflictError, unless Force is given: the run can be resumed
+// then, like one that was left behind.
 //
 // An error of kind KindWALNotTruncated says that the words are gone from the
 // tables and may still be read in the write-ahead log until Compact.
-func (s *Store) ArchiveSession(ctx context.Context, id trace.SessionID) (Archived, error) {
+func (s *Store) ArchiveSession(ctx context.Context, id trace.SessionID, opts ...RemoveOption) (Archived, error) {
 	var out Archived
 	err := s.write(ctx, "archive session", func(t *txn) error {
 		out = Archived{}
-		if err := s.free(t, sessionRemoval("archive session", oneSession), id); err != nil {
+		if err := s.free(t, sessionRemoval("archive session", oneSession), id, opts...); err != nil {
 			return err
 		}
 		if err := t.row(countTurns, []any{id}, &out.Turns); err != nil {

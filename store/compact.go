@@ -67,26 +67,26 @@ func (s *Store) StoreSize(ctx context.Context) (out StoreSize, err error) {
 func (s *Store) Compact(ctx context.Context) (int64, error) {
 	const op = "compact"
 	if s.opt.readOnly {
-		return 0, &Error{Kind: KindReadOnly, Op: op, Err: errors.New("the store was opened for reading")}
+		return 0, &Error{Kind: KindReadOnly, Op: op, Path: s.path, Err: errors.New("the store was opened for reading")}
 	}
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
 	defer s.leave()
 	if err := s.w.take(ctx); err != nil {
-		return 0, classify(ctx, op, err)
+		return 0, s.failure(ctx, op, err)
 	}
 	defer s.w.give()
 	conn, err := s.w.connect(ctx)
 	if err != nil {
-		return 0, classify(ctx, op, err)
+		return 0, s.failure(ctx, op, err)
 	}
 	if err := s.nobodyDrives(ctx); err != nil {
-		return 0, classify(ctx, op, err)
+		return 0, s.failure(ctx, op, err)
 	}
 	if s.path == "" {
 		_, err := conn.ExecContext(ctx, `VACUUM`)
-		return 0, classify(ctx, op, err)
+		return 0, s.failure(ctx, op, err)
 	}
 	// What lies in the log is not in the file yet, so that the file must be
 	// measured behind it.
@@ -95,15 +95,15 @@ func (s *Store) Compact(ctx context.Context) (int64, error) {
 	}
 	before, err := fileSize(s.path)
 	if err != nil {
-		return 0, &Error{Kind: KindIO, Op: op, Err: err}
+		return 0, &Error{Kind: KindIO, Op: op, Path: s.path, Err: err}
 	}
 	if _, err := conn.ExecContext(ctx, `VACUUM`); err != nil {
-		return 0, classify(ctx, op, err)
+		return 0, s.failure(ctx, op, err)
 	}
 	terr := s.truncate(ctx, op)
 	after, err := fileSize(s.path)
 	if err != nil {
-		return 0, &Error{Kind: KindIO, Op: op, Err: err}
+		return 0, &Error{Kind: KindIO, Op: op, Path: s.path, Err: err}
 	}
 	return max(0, before-after), terr
 }
@@ -135,11 +135,11 @@ func (s *Store) scrub(ctx context.Context, op string) error {
 	}
 	defer s.leave()
 	if err := s.w.take(ctx); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	defer s.w.give()
 	if _, err := s.w.connect(ctx); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	return s.truncate(ctx, op)
 }
@@ -149,12 +149,12 @@ func (s *Store) scrub(ctx context.Context, op string) error {
 func (s *Store) truncate(ctx context.Context, op string) error {
 	var busy, pages, done int
 	if err := s.w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &done); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	if busy == 0 {
 		return nil
 	}
-	return &Error{Kind: KindWALNotTruncated, Op: op,
+	return &Error{Kind: KindWALNotTruncated, Op: op, Path: s.path,
 		Err: fmt.Errorf("it is done, but a reader keeps %d pages of the write-ahead log: call Compact when it has gone", max(0, pages))}
 }
 

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -30,7 +33,7 @@ type ErrorKind string
 const (
 	KindBusy       ErrorKind = "busy"       // another connection held the file beyond the busy timeout
 	KindConstraint ErrorKind = "constraint" // the rows would contradict each other; a bug of the caller or of this package
-	KindCorrupt    ErrorKind = "corrupt"    // the file is not a database, or is damaged
+	KindCorrupt    ErrorKind = "corrupt"    // the file is damaged; one that never was a database is ErrForeignStore
 	KindFull       ErrorKind = "full"       // no space left
 	KindReadOnly   ErrorKind = "readonly"   // the handle or the file cannot be written
 	KindIO         ErrorKind = "io"         // the operating system failed a read or a write
@@ -46,11 +49,18 @@ const (
 type Error struct {
 	Kind ErrorKind
 	Op   string // what was being done
-	Err  error  // the cause
+	Path string // the store's file; empty in memory and for KindInvalid
+	Err  error  // the cause, and what to do where that is certain
+
+	raw bool // the words are the driver's, which name neither the file nor a remedy
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("store: %s: %s: %v", e.Op, e.Kind, e.Err)
+	cause := fmt.Sprint(e.Err)
+	if e.Path != "" && !strings.Contains(cause, e.Path) {
+		cause = e.Path + ": " + cause
+	}
+	return fmt.Sprintf("store: %s: %s: %s", e.Op, e.Kind, cause)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -66,18 +76,27 @@ type ConflictError struct {
 	SessionID trace.SessionID // the session whose head moved; zero for a run
 	Owner     string          // who drives the run: host, process id and a drive's token
 	ExpiresAt time.Time       // by the store's clock: when the run may be taken, if the lease is not renewed
+	Expected  trace.TurnID    // where the caller took the session's head to be; zero for the beginning, and for a run
 	Head      trace.TurnID    // where the session's head is now
 }
 
 func (e *ConflictError) Error() string {
 	if e.SessionID != 0 {
-		return fmt.Sprintf("session %d: the head moved to turn %d: reopen the session and take the turn again", e.SessionID, e.Head)
+		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: reopen the session and take the turn again",
+			e.SessionID, place(e.Head), place(e.Expected))
 	}
 	if e.Owner == "" {
 		return fmt.Sprintf("run %d: this drive no longer holds the run: resume it to drive it again", e.RunID)
 	}
 	return fmt.Sprintf("run %d is driven by %s until %s: stop that process, or resume after it",
 		e.RunID, e.Owner, e.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+func place(head trace.TurnID) string {
+	if head == 0 {
+		return "the beginning"
+	}
+	return fmt.Sprintf("turn %d", head)
 }
 
 // Is makes every ConflictError match ErrConflict.
@@ -157,7 +176,48 @@ func classify(ctx context.Context, op string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("store: %s: %w", op, err)
 	}
-	return &Error{Kind: kindOf(err), Op: op, Err: scrubbed(err)}
+	return &Error{Kind: kindOf(err), Op: op, Err: scrubbed(err), raw: true}
+}
+
+// failure is classify for an error of this store, whose file it names.
+func (s *Store) failure(ctx context.Context, op string, err error) error {
+	return located(s.path, classify(ctx, op, err))
+}
+
+// located names the file in an error of its store, and what to do about it.
+func located(path string, err error) error {
+	own, ok := err.(*Error)
+	if !ok || path == "" || own.Path != "" || own.Kind == KindInvalid {
+		return err
+	}
+	at := *own
+	at.Path = path
+	if do := remedy(path, own.Kind); own.raw && do != "" {
+		at.Err = fmt.Errorf("%w: %s", own.Err, do)
+	}
+	return &at
+}
+
+// remedy is what to do about a failure that the driver reported; empty where it
+// is not certain. No file is opened for it: closing one would drop the locks that
+// this process has on it.
+func remedy(path string, kind ErrorKind) string {
+	switch kind {
+	case KindFull:
+		return "make room on its disk and do the same again"
+	case KindReadOnly, KindCantOpen:
+	default:
+		return ""
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := notWritable(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Sprintf("%s cannot be read and written (%v): open the store as the user who owns its files", path+suffix, err)
+		}
+	}
+	if err := notWritable(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("its directory cannot be written (%v): open the store as a user who may, or with WithReadOnly while nobody writes it", err)
+	}
+	return ""
 }
 
 // scrubbed keeps a driver's words without its type, so that no caller can come

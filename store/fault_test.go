@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,7 +153,11 @@ func TestADamagedPageIsNamedByWhoeverReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	hurt := openAt(t, s.Path())
-	wantKind(t, func() error { _, err := Collect(hurt.Steps(ctx, d.RunID)); return err }, KindCorrupt)
+	_, err = Collect(hurt.Steps(ctx, d.RunID))
+	wantKind(t, func() error { return err }, KindCorrupt)
+	if !strings.Contains(fmt.Sprint(err), s.Path()) {
+		t.Errorf("%v does not name the file", err)
+	}
 	if info, err := hurt.Run(ctx, d.RunID); err != nil || info.LastStep != 40 {
 		t.Errorf("what is not damaged: %+v, %v", info, err)
 	}

@@ -45,6 +45,9 @@ func expect(what string, err error, kind ErrorKind) error {
 	if !errors.As(err, &se) || se.Kind != kind {
 		return fmt.Errorf("%s: %v, want an error of kind %s", what, err, kind)
 	}
+	if se.Path == "" || !strings.Contains(err.Error(), se.Path) {
+		return fmt.Errorf("%s: %v does not name its file %q", what, err, se.Path)
+	}
 	return nil
 }
 

@@ -170,7 +170,7 @@ func endTurn(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, 
 	if err := t.row(readHead, []any{session}, &head); err != nil {
 		return nil, err
 	}
-	return &ConflictError{SessionID: session, Head: head}, nil
+	return &ConflictError{SessionID: session, Expected: parent, Head: head}, nil
 }
 
 // movesHead reports whether a turn that ended so becomes what the next turn follows.

@@ -40,7 +40,7 @@ var (
 func (s *Store) ForkRun(ctx context.Context, run trace.RunID, step int) (trace.RunID, error) {
 	var id int64
 	err := s.write(ctx, "fork run", func(t *txn) error {
-		info, err := resumableSource(&t.query, run)
+		info, err := withWords(&t.query, "fork run", run)
 		if err != nil {
 			return err
 		}
@@ -80,15 +80,15 @@ func (s *Store) ForkRun(ctx context.Context, run trace.RunID, step int) (trace.R
 	return trace.RunID(id), err
 }
 
-// resumableSource reads a run that can be copied: one that is there and whose
-// words are.
-func resumableSource(q *query, run trace.RunID) (RunInfo, error) {
+// withWords reads a run for what needs its words: one that is there and was not
+// archived.
+func withWords(q *query, op string, run trace.RunID) (RunInfo, error) {
 	info, err := runInfo(q, run)
 	switch {
 	case noRows(err):
 		return info, notFound("run", int64(run))
 	case err == nil && info.Archived:
-		return info, fmt.Errorf("store: fork run: the words of run %d are gone: %w", run, ErrArchived)
+		return info, fmt.Errorf("store: %s: the words of run %d are gone: %w", op, run, ErrArchived)
 	}
 	return info, err
 }

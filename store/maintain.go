@@ -36,7 +36,7 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 func (s *Store) vacuumInto(ctx context.Context, path string) error {
 	const op = "backup"
 	if s.opt.readOnly {
-		return &Error{Kind: KindReadOnly, Op: op, Err: errors.New("the store was opened for reading")}
+		return &Error{Kind: KindReadOnly, Op: op, Path: s.path, Err: errors.New("the store was opened for reading")}
 	}
 	if err := s.enter(); err != nil {
 		return err
@@ -44,20 +44,20 @@ func (s *Store) vacuumInto(ctx context.Context, path string) error {
 	defer s.leave()
 	if s.path == "" {
 		if err := s.w.take(ctx); err != nil {
-			return classify(ctx, op, err)
+			return s.failure(ctx, op, err)
 		}
 		defer s.w.give()
 		conn, err := s.w.connect(ctx)
 		if err == nil {
 			_, err = conn.ExecContext(ctx, `VACUUM INTO ?`, path)
 		}
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	db, err := sql.Open("sqlite", dsn(s.path, s.opt, "plain"))
 	if err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	db.SetMaxOpenConns(1)
 	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, path)
-	return classify(ctx, op, errors.Join(err, db.Close()))
+	return s.failure(ctx, op, errors.Join(err, db.Close()))
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -40,7 +41,8 @@ type Store struct {
 }
 
 // Open opens the file at path, creating it with mode 0600 when it is absent;
-// its directory must exist. An older file is migrated in place, a newer one is
+// its directory must exist. A store without a file is made with Memory, and the
+// path ":memory:" is refused, as the empty one is. An older file is migrated in place, a newer one is
 // used as far as it allows, and a file of something else is refused with
 // ErrForeignStore and left as it was. Two processes may open one file; the file
 // must be on a disk of this machine.
@@ -52,12 +54,18 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 	if opt.fail == nil {
 		opt.fail = failpoint.From(ctx)
 	}
+	switch path {
+	case "":
+		return nil, invalid("open", "the path is empty: name a file, or use Memory for a store that need not last")
+	case ":memory:":
+		return nil, invalid("open", "%q is no file: use Memory for a store that need not last", path)
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, &Error{Kind: KindCantOpen, Op: "open", Err: err}
+		return nil, &Error{Kind: KindCantOpen, Op: "open", Path: path, Err: err}
 	}
 	if err := prepareFile(abs, &opt); err != nil {
-		return nil, err
+		return nil, located(abs, err)
 	}
 	if fs := networkFileSystem(abs); fs != "" {
 		opt.log.Warn("the store is on a network file system: use it from one machine only", "path", abs, "file_system", fs)
@@ -69,7 +77,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Store, error) {
 		s, err := open(ctx, abs, opt)
 		var se *Error
 		if err == nil || !errors.As(err, &se) || !se.Retryable() || time.Now().After(deadline) {
-			return s, err
+			return s, located(abs, err)
 		}
 		if perr := pause(ctx, 5*time.Millisecond+rand.N(20*time.Millisecond)); perr != nil {
 			return nil, fmt.Errorf("store: open: %w", perr)
@@ -114,6 +122,9 @@ func open(ctx context.Context, path string, opt options) (_ *Store, err error) {
 		}
 	}()
 	found, err := examine(ctx, path, opt)
+	if notSQLite(path, err) {
+		err = foreignFile(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -226,14 +237,22 @@ func prepareFile(path string, opt *options) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !opt.readOnly:
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: make its directory first", err)
+		}
 		if err != nil {
 			return &Error{Kind: KindCantOpen, Op: "open", Err: err}
 		}
 		return f.Close()
 	case err != nil:
 		return &Error{Kind: KindCantOpen, Op: "open", Err: err}
+	case fi.Size() == 1:
+		return foreignFile(path) // SQLite takes one byte for none and would overwrite it
 	case fi.IsDir():
 		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s is a directory", path)}
+	}
+	if err := notReadable(path); err != nil {
+		return &Error{Kind: KindCantOpen, Op: "open", Err: fmt.Errorf("%s cannot be read (%w): open it as the user who owns it", path, err)}
 	}
 	if !opt.readOnly {
 		if err := notWritable(path); err != nil {
@@ -248,6 +267,31 @@ func prepareFile(path string, opt *options) error {
 		opt.log.Warn("others can read the store", "path", path, "mode", fmt.Sprintf("%04o", fi.Mode().Perm()))
 	}
 	return nil
+}
+
+// sqliteMagic is how every file of SQLite begins.
+const sqliteMagic = "SQLite format 3\x00"
+
+// notSQLite reports that a file which SQLite calls damaged was never one of its
+// own. Only such a file is opened: closing it drops the locks that this process
+// has on it.
+func notSQLite(path string, err error) bool {
+	var se *Error
+	if !errors.As(err, &se) || se.Kind != KindCorrupt {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, len(sqliteMagic))
+	n, err := io.ReadFull(f, head)
+	return (err == nil || ended(err)) && string(head[:n]) != sqliteMagic
+}
+
+func foreignFile(path string) error {
+	return fmt.Errorf("%w: %s is no file of SQLite and is left as it is: give a new path", ErrForeignStore, path)
 }
 
 // JournalMode is the journal mode that the file really has: wal, or what the

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -129,24 +131,91 @@ func TestARefusedFileKeepsEveryByte(t *testing.T) {
 	}
 }
 
-func TestOpenNamesWhatIsWrongWithThePath(t *testing.T) {
-	dir := t.TempDir()
-	text := filepath.Join(dir, "text.db")
-	if err := os.WriteFile(text, []byte("this is no database, but long enough to have a header of its own, and then some more text to fill it"), 0o600); err != nil {
+func TestAFileThatIsNoDatabaseIsRefusedAndKept(t *testing.T) {
+	for name, content := range map[string]string{
+		"one byte":        "x",
+		"two bytes":       "xy",
+		"a line":          "hello\n",
+		"a long text":     strings.Repeat("this is no database. ", 500),
+		"zeros":           strings.Repeat("\x00", 8192),
+		"half the header": "SQLite for",
+	} {
+		for _, opts := range [][]Option{nil, {WithReadOnly()}} {
+			t.Run(fmt.Sprintf("%s %d", name, len(opts)), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "notes.txt")
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				_, err := Open(context.Background(), path, opts...)
+				if !errors.Is(err, ErrForeignStore) || !strings.Contains(err.Error(), path) {
+					t.Errorf("Open: %v", err)
+				}
+				if got, err := os.ReadFile(path); err != nil || string(got) != content {
+					t.Errorf("the file was changed to %d bytes, %v", len(got), err)
+				}
+				if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 1 {
+					t.Errorf("left behind: %v, %v", left, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAnEmptyFileBecomesAStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	sound(t, openAt(t, path))
+}
+
+func TestADamagedStoreIsNotTakenForAForeignFile(t *testing.T) {
+	for name, damage := range map[string]func(raw []byte) []byte{
+		"its page size":   func(raw []byte) []byte { raw[16], raw[17] = 0x12, 0x34; return raw },
+		"its first pages": func(raw []byte) []byte { return append(raw[:100], bytes.Repeat([]byte{0xA5}, len(raw)-100)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFile(t)
+			path := s.Path()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, damage(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantKind(t, func() error { _, err := Open(context.Background(), path); return err }, KindCorrupt)
+		})
+	}
+}
+
+func TestOpenNamesWhatIsWrongWithThePath(t *testing.T) {
+	dir := t.TempDir()
 	for _, tc := range []struct {
 		name, path string
 		opts       []Option
 		want       ErrorKind
 	}{
-		{"a text file", text, nil, KindCorrupt},
+		{"no path", "", nil, KindInvalid},
+		{"memory as a path", ":memory:", nil, KindInvalid},
 		{"a missing directory", filepath.Join(dir, "no", "runs.db"), nil, KindCantOpen},
 		{"a directory", dir, nil, KindCantOpen},
 		{"a missing file, to be read only", filepath.Join(dir, "absent.db"), []Option{WithReadOnly()}, KindCantOpen},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			wantKind(t, func() error { _, err := Open(context.Background(), tc.path, tc.opts...); return err }, tc.want)
+			_, err := Open(context.Background(), tc.path, tc.opts...)
+			wantKind(t, func() error { return err }, tc.want)
+			if text := fmt.Sprint(err); tc.want == KindInvalid && !strings.Contains(text, "use Memory") ||
+				tc.want != KindInvalid && !strings.Contains(text, tc.path) {
+				t.Errorf("%s says neither which file nor what to do", text)
+			}
+			var se *Error
+			if errors.As(err, &se) && (se.Path == "") != (tc.want == KindInvalid) {
+				t.Errorf("the path is %q", se.Path)
+			}
 		})
 	}
 	if _, err := os.Stat(filepath.Join(dir, "absent.db")); err == nil {

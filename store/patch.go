@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"iter"
 	"strings"
@@ -38,9 +39,13 @@ func (s *Store) EditedPaths(ctx context.Context, run trace.RunID, through int) (
 	return paths, err
 }
 
+// emptyDigest is what Edit.After says of a file that was left empty.
+var emptyDigest = fmt.Sprintf("%x", sha256.Sum256(nil))
+
 // Patch renders a run's edits as a series for patch or git apply, in the order
 // made and never merged. An edit of which no text was kept is a comment line. The
-// first text of a file that the run made is a patch that makes it.
+// first text of a file that the run made is a patch that makes it, and an empty
+// file that it made is one in git's own form, which has no hunk.
 func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
 	points, err := s.RestorePoints(ctx, run)
 	if err != nil {
@@ -51,9 +56,16 @@ func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
 		absent[p.Path] = p.State == KeptAbsent
 	}
 	var b strings.Builder
+	header := false // git's header came before, and would go on into the next patch without one
 	for e, err := range s.Edits(ctx, run) {
 		if err != nil {
 			return "", err
+		}
+		if absent[e.Path] && e.Hunk == "" && e.After == emptyDigest {
+			absent[e.Path] = false
+			fmt.Fprintf(&b, "diff --git %s %s\nnew file mode 100644\nindex 0000000..e69de29\n", patchPath("a/"+e.Path), patchPath("b/"+e.Path))
+			header = true
+			continue
 		}
 		if e.Hunk == "" {
 			fmt.Fprintf(&b, "# step %d: %s %s: +%d -%d, text not kept\n", e.Step, e.Tool, patchPath(e.Path), e.Added, e.Removed)
@@ -64,6 +76,13 @@ func (s *Store) Patch(ctx context.Context, run trace.RunID) (string, error) {
 			before = "/dev/null"
 		}
 		absent[e.Path] = false
+		if header {
+			fmt.Fprintf(&b, "diff --git %s %s\n", patchPath("a/"+e.Path), patchPath("b/"+e.Path))
+			if before == "/dev/null" {
+				b.WriteString("new file mode 100644\n")
+			}
+			header = false
+		}
 		fmt.Fprintf(&b, "--- %s\n+++ %s\n%s", before, patchPath("b/"+e.Path), e.Hunk)
 		if !strings.HasSuffix(e.Hunk, "\n") {
 			b.WriteByte('\n')

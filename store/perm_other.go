@@ -9,3 +9,6 @@ func readableByOthers(os.FileInfo) bool { return false }
 
 // notWritable leaves it to the first write.
 func notWritable(string) error { return nil }
+
+// notReadable leaves it to the first read.
+func notReadable(string) error { return nil }

@@ -14,3 +14,6 @@ func readableByOthers(fi os.FileInfo) bool { return fi.Mode().Perm()&0o077 != 0 
 // opening it: an open file that is closed again would drop the locks that this
 // process has on it.
 func notWritable(path string) error { return unix.Access(path, unix.W_OK) }
+
+// notReadable is why a file cannot be read, told in the same way.
+func notReadable(path string) error { return unix.Access(path, unix.R_OK) }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -32,10 +33,30 @@ func init() {
 	os.Exit(0)
 }
 
+// closedFiles are stores beside the one that is read which no ordinary user can
+// open, and what the error says about each.
+var closedFiles = map[string]string{
+	"closed.db": "as the user who owns it",
+	"shm.db":    "shm.db-shm cannot be read and written",
+	"wal.db":    "wal.db-wal cannot be read and written",
+}
+
 // readAsProgram is a program that reads a store in a directory that it cannot
 // write, and goes on while somebody else changes the file.
 func readAsProgram(path string) error {
 	ctx := context.Background()
+	for name, remedy := range closedFiles {
+		at := filepath.Join(filepath.Dir(path), name)
+		for _, opts := range [][]Option{nil, {WithReadOnly()}} {
+			_, err := Open(ctx, at, append(opts, WithBusyTimeout(time.Millisecond))...)
+			if err := expect(name, err, KindCantOpen); err != nil {
+				return err
+			}
+			if !strings.Contains(err.Error(), at) || !strings.Contains(err.Error(), remedy) {
+				return fmt.Errorf("%s: %w, want %q", name, err, remedy)
+			}
+		}
+	}
 	var se *Error
 	if _, err := Open(ctx, path, WithBusyTimeout(time.Millisecond)); !errors.As(err, &se) || se.Kind != KindReadOnly && se.Kind != KindCantOpen {
 		return fmt.Errorf("for writing: %w", err)
@@ -85,6 +106,18 @@ func TestAStoreIsReadWhereItsReaderCannotWrite(t *testing.T) {
 	finish(t, s, d, "finished", 1)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+	for name, closed := range map[string]string{"closed.db": "", "shm.db": "-shm", "wal.db": "-wal"} {
+		at := filepath.Join(dir, name)
+		start(t, openAt(t, at), RunStart{}) // stays open, so that its side files stay
+		for _, suffix := range []string{"", "-shm", "-wal"} {
+			if err := os.Chmod(at+suffix, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(at+closed, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 	bin := filepath.Join(base, "store.test")
 	self, err := os.Executable()

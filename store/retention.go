@@ -45,6 +45,17 @@ type SweepOption func(*sweepOptions)
 // DryRun reports what a sweep would take and refuse, and takes nothing.
 func DryRun() SweepOption { return func(o *sweepOptions) { o.dry = true } }
 
+type removeOptions struct{ force bool }
+
+// A RemoveOption changes what DeleteSession and ArchiveSession do.
+type RemoveOption func(*removeOptions)
+
+// Force takes a session although somebody drives a run of it. The driver is not
+// told at once: its next commit fails with a ConflictError, and what it does to
+// files and to the outside until then stays. Use it for a driver that cannot be
+// stopped, as on another machine.
+func Force() RemoveOption { return func(o *removeOptions) { o.force = true } }
+
 // The sets that retention works on, as subselects with the one parameter ?1.
 const (
 	oneSession = `SELECT id FROM sessions WHERE id = ?1`
@@ -168,8 +179,16 @@ func (r removal) take(t *txn, arg any) error {
 	return err
 }
 
-// free refuses what somebody drives.
-func (s *Store) free(t *txn, r removal, arg any) error {
+// free refuses what somebody drives, or takes it from its driver.
+func (s *Store) free(t *txn, r removal, arg any, opts ...RemoveOption) error {
+	var o removeOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.force {
+		_, err := t.exec(statement{"drop leases of " + r.op, `DELETE FROM run_leases WHERE run_id IN (` + r.roots + `)`}, arg)
+		return err
+	}
 	held, err := list(&t.query, statement{"leases of " + r.op, `SELECT run_id FROM run_leases WHERE run_id IN (` + r.roots + `) ORDER BY run_id`}, []any{arg},
 		func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
 	if err != nil {
@@ -185,14 +204,14 @@ func (s *Store) free(t *txn, r removal, arg any) error {
 
 // remove measures and takes in one transaction, then makes sure that the words
 // are not left in the log.
-func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn) error) (out Removed, err error) {
+func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn) error, opts ...RemoveOption) (out Removed, err error) {
 	err = s.write(ctx, r.op, func(t *txn) error {
 		if before != nil {
 			if err := before(t); err != nil {
 				return err
 			}
 		}
-		if err := s.free(t, r, arg); err != nil {
+		if err := s.free(t, r, arg, opts...); err != nil {
 			return err
 		}
 		if out, err = r.measure(&t.query, arg); err != nil {
@@ -223,13 +242,13 @@ func (s *Store) SessionSize(ctx context.Context, id trace.SessionID) (*Size, err
 
 // DeleteSession removes a session with its turns, their runs and everything
 // those started, resumable or not, all or nothing. A session of which somebody
-// drives a run is a ConflictError; one that is not there gives zeros. Notes
-// stay, but the evidence for those that the runs drew on goes.
+// drives a run is a ConflictError, unless Force is given; one that is not there
+// gives zeros. Notes stay, but the evidence for those that the runs drew on goes.
 //
 // An error of kind KindWALNotTruncated says that the session is gone and that
 // its words may still be read in the write-ahead log until Compact.
-func (s *Store) DeleteSession(ctx context.Context, id trace.SessionID) (Removed, error) {
-	return s.remove(ctx, sessionRemoval("delete session", oneSession), id, nil)
+func (s *Store) DeleteSession(ctx context.Context, id trace.SessionID, opts ...RemoveOption) (Removed, error) {
+	return s.remove(ctx, sessionRemoval("delete session", oneSession), id, nil, opts...)
 }
 
 // SweepSessions removes every session that was created before the given time,

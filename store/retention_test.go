@@ -334,6 +334,59 @@ func TestADrivenSessionIsNeitherDeletedNorArchived(t *testing.T) {
 	}
 }
 
+func TestAForcedRemovalTakesTheRunFromItsDriver(t *testing.T) {
+	ctx := context.Background()
+	for name, remove := range map[string]func(*Store, trace.SessionID, ...RemoveOption) error{
+		"delete": func(s *Store, id trace.SessionID, o ...RemoveOption) error {
+			_, err := s.DeleteSession(ctx, id, o...)
+			return err
+		},
+		"archive": func(s *Store, id trace.SessionID, o ...RemoveOption) error {
+			_, err := s.ArchiveSession(ctx, id, o...)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFile(t)
+			sess := newSession(t, s)
+			d := start(t, s, RunStart{Mode: ModeTree, Turn: &TurnStart{Session: sess, Prompt: "p"}})
+			kid := child(t, s, d, 1, 0, "")
+			bystander := start(t, s, RunStart{Turn: &TurnStart{Session: newSession(t, s), Prompt: "p"}})
+			commit(t, s, d, aStep(1))
+			other := another(t, s)
+			if err := remove(other, sess); !errors.Is(err, ErrConflict) {
+				t.Fatalf("without force: %v", err)
+			}
+			if err := remove(other, sess, Force()); err != nil {
+				t.Fatal(err)
+			}
+			before := dump(t, s.Path())
+			var ce *ConflictError
+			if err := s.CommitStep(ctx, d, aStep(2)); !errors.As(err, &ce) || ce.RunID != d.RunID {
+				t.Errorf("the next commit: %v", err)
+			}
+			if err := s.CommitStep(ctx, kid, aStep(1)); !errors.As(err, &ce) {
+				t.Errorf("the next commit of a child: %v", err)
+			}
+			if err := s.FinishRun(ctx, d, Finish{Outcome: trace.Outcome{Kind: trace.Finished}, Reply: "secret"}); !errors.As(err, &ce) {
+				t.Errorf("the end of the run: %v", err)
+			}
+			if err := d.Release(ctx); err != nil && !errors.Is(err, ErrConflict) {
+				t.Errorf("the release: %v", err)
+			}
+			if after := dump(t, s.Path()); name == "delete" && after != before || strings.Contains(after, "secret") {
+				t.Errorf("the driver wrote\n%s", cmp.Diff(before, after))
+			}
+			commit(t, s, bystander, aStep(1))
+			sound(t, s)
+			_, _, err := other.EnterDrive(ctx, d.RunID, EnterOptions{})
+			if gone := errors.Is(err, ErrResume); gone != (name == "delete") || !gone && err != nil {
+				t.Errorf("a resume afterwards: %v", err)
+			}
+		})
+	}
+}
+
 func TestASweepLeavesWhatMayGoOn(t *testing.T) {
 	ctx := context.Background()
 	clock := newClock()

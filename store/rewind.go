@@ -70,18 +70,16 @@ var (
 // BeginRewind takes the lease of a run and records that it is being undone:
 // one step when undidStep is greater than zero, otherwise the run or a file of
 // it. A run that somebody drives is a ConflictError, one that is not there
-// ErrNotFound. The caller must call Done.
+// ErrNotFound, and one that was archived ErrArchived: what its files were is gone,
+// so it could only be undone by half. The caller must call Done.
 func (s *Store) BeginRewind(ctx context.Context, run trace.RunID, undidStep int) (*Rewinding, error) {
 	rw := &Rewinding{RunID: run, store: s}
 	err := s.write(ctx, "begin rewind", func(t *txn) error {
-		root, err := rootRun(&t.query, run)
+		info, err := withWords(&t.query, "begin rewind", run)
 		if err != nil {
-			if noRows(err) {
-				return notFound("run", int64(run))
-			}
 			return err
 		}
-		if rw.lease, _, err = s.acquire(t, root, 0); err != nil {
+		if rw.lease, _, err = s.acquire(t, info.RootID, 0); err != nil {
 			return err
 		}
 		rw.ID, err = t.insert(insertRewind, run, nullID(max(0, undidStep)), t.now)

@@ -80,7 +80,7 @@ func (s *Store) SessionCreatedAt(ctx context.Context, id trace.SessionID) (time.
 
 // SetSessionHeadIf moves the head when it still is where the caller expects it,
 // zero being the head of a session without turns. Otherwise it returns a
-// ConflictError that names the present head. The new head must be a turn of the
+// ConflictError that names both heads. The new head must be a turn of the
 // session, or zero.
 func (s *Store) SetSessionHeadIf(ctx context.Context, id trace.SessionID, expected, head trace.TurnID) error {
 	return s.write(ctx, "move head", func(t *txn) error {
@@ -104,7 +104,7 @@ func (s *Store) SetSessionHeadIf(ctx context.Context, id trace.SessionID, expect
 			}
 			return err
 		}
-		return &ConflictError{SessionID: id, Head: now}
+		return &ConflictError{SessionID: id, Expected: expected, Head: now}
 	})
 }
 

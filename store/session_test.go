@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,7 +62,7 @@ func TestATurnOnAnOldHeadIsRefusedBeforeAnythingIsBilled(t *testing.T) {
 	before := counts(t, s)
 	_, err := s.StartRun(ctx, RunStart{Goal: "g", Root: "/r", Turn: &TurnStart{Session: sess, Prompt: "two"}})
 	var ce *ConflictError
-	if !errors.As(err, &ce) || ce.SessionID != sess || ce.Head != first || ce.Owner != "" {
+	if !errors.As(err, &ce) || ce.SessionID != sess || ce.Head != first || ce.Expected != 0 || ce.Owner != "" {
 		t.Errorf("StartRun: %v", err)
 	}
 	if _, err := s.StartRun(ctx, RunStart{Goal: "g", Root: "/r", Turn: &TurnStart{Session: 99}}); !errors.Is(err, ErrNotFound) {
@@ -165,7 +167,8 @@ func TestBranchesAndTheWayBack(t *testing.T) {
 		t.Errorf("all turns: %+v, %v", all, err)
 	}
 	var ce *ConflictError
-	if err := s.SetSessionHeadIf(ctx, sess, two, one); !errors.As(err, &ce) || ce.Head != three {
+	if err := s.SetSessionHeadIf(ctx, sess, two, one); !errors.As(err, &ce) || ce.Head != three || ce.Expected != two ||
+		!strings.Contains(err.Error(), fmt.Sprintf("at turn %d and not at turn %d", three, two)) {
 		t.Errorf("a move from an old head: %v", err)
 	}
 	for name, head := range map[string]trace.TurnID{"a turn of another session": alien, "no turn": 4711, "a negative turn": -1} {

@@ -134,7 +134,7 @@ func checkHead(t *txn, session trace.SessionID, parent trace.TurnID) error {
 		return err
 	}
 	if head != parent {
-		return &ConflictError{SessionID: session, Head: head}
+		return &ConflictError{SessionID: session, Expected: parent, Head: head}
 	}
 	return nil
 }

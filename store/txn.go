@@ -253,17 +253,17 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func (s *Store) writeSync(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) error {
 	if s.opt.readOnly {
-		return &Error{Kind: KindReadOnly, Op: op, Err: errors.New("the store was opened for reading")}
+		return &Error{Kind: KindReadOnly, Op: op, Path: s.path, Err: errors.New("the store was opened for reading")}
 	}
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
 	if err := s.w.take(ctx); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	defer s.w.give()
-	return classify(ctx, op, s.transact(ctx, op, sync, fn))
+	return s.failure(ctx, op, s.transact(ctx, op, sync, fn))
 }
 
 func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn func(*txn) error) (err error) {
@@ -367,22 +367,22 @@ func (s *Store) snapshot(ctx context.Context, op string, fn func(*query) error) 
 // it must not.
 func (s *Store) have(ctx context.Context, op string, err error) error {
 	if moved := s.unfrozen(); moved != nil {
-		return &Error{Kind: KindReadOnly, Op: op, Err: moved}
+		return &Error{Kind: KindReadOnly, Op: op, Path: s.path, Err: moved}
 	}
-	return classify(ctx, op, err)
+	return s.failure(ctx, op, err)
 }
 
 // readThroughWriter serves an in-memory store, whose one connection is all
 // there is.
 func (s *Store) readThroughWriter(ctx context.Context, op string, fn func(*query) error) error {
 	if err := s.w.take(ctx); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
 	defer s.w.give()
 	if _, err := s.w.connect(ctx); err != nil {
-		return classify(ctx, op, err)
+		return s.failure(ctx, op, err)
 	}
-	return classify(ctx, op, fn(&query{ctx: ctx, prepare: s.w.prepare(ctx), fail: s.opt.fail}))
+	return s.failure(ctx, op, fn(&query{ctx: ctx, prepare: s.w.prepare(ctx), fail: s.opt.fail}))
 }
 
 // readers is the pool of connections that only read.

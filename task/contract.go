@@ -93,7 +93,8 @@ type Contract struct {
 	ExecTimeout time.Duration
 
 	// Toolchain changes the commands of the project's toolchain, by ecosystem
-	// ("go", "node", …): only those of the one that is detected apply.
+	// ("go", "node", …): only those of the one that is detected apply, and a name
+	// that is not among toolchain.Ecosystems is kept without effect.
 	Toolchain toolchain.Overrides
 	// Identity is who commits made by the git tools are by. The zero value is the
 	// library's own name at a domain that can receive no mail.

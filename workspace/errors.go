@@ -83,8 +83,9 @@ type TooLargeError struct {
 	Path        string
 	Size, Limit int64
 	Which       Ceiling
-	Lines       int // of the whole file, where they were counted
-	LongLine    int // the first line that alone is over CeilingChars, so that no range helps; 0 if none
+	Lines       int   // of the whole file, where they were counted
+	LongLine    int   // the first line that alone is over CeilingChars, so that no range helps; 0 if none
+	FileSize    int64 // bytes of the file that was read; 0 for what was to be written
 }
 
 func (e *TooLargeError) Error() string {

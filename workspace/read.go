@@ -87,8 +87,11 @@ func (w *Workspace) ReadLines(ctx context.Context, rel string, offset, limit, ma
 	}
 	data, c, err := w.load(ctx, real)
 	var big *TooLargeError
-	if errors.As(err, &big) && (offset > 1 || limit > 0) && big.Size <= MaxRange {
-		return w.stream(ctx, real, offset, limit, maxChars)
+	if errors.As(err, &big) && (offset > 1 || limit > 0) {
+		if big.Size <= MaxRange {
+			return w.stream(ctx, real, offset, limit, maxChars)
+		}
+		big.Limit = MaxRange
 	}
 	if err != nil {
 		return Slice{}, err
@@ -103,7 +106,7 @@ func (w *Workspace) ReadLines(ctx context.Context, rel string, offset, limit, ma
 	if err != nil {
 		return Slice{}, err
 	}
-	if err := fits(real, s.Text, s.From, s.Total, maxChars); err != nil {
+	if err := fits(real, s, len(data), maxChars); err != nil {
 		return Slice{}, err
 	}
 	w.remember(real, data, c)
@@ -149,7 +152,8 @@ func sliceOf(real string, c Content, offset, limit int) (Slice, error) {
 }
 
 // fits holds a text against the room for it.
-func fits(real, text string, from, total, maxChars int) error {
+func fits(real string, s Slice, size, maxChars int) error {
+	text := s.Text
 	if maxChars <= 0 || len(text) <= maxChars {
 		return nil
 	}
@@ -157,8 +161,8 @@ func fits(real, text string, from, total, maxChars int) error {
 	if n <= maxChars {
 		return nil
 	}
-	e := &TooLargeError{Path: real, Size: int64(n), Limit: int64(maxChars), Which: CeilingChars, Lines: total}
-	line := from
+	e := &TooLargeError{Path: real, Size: int64(n), Limit: int64(maxChars), Which: CeilingChars, Lines: s.Total, FileSize: int64(size)}
+	line := s.From
 	for l := range strings.Lines(text) {
 		if len(l) > maxChars && utf8.RuneCountInString(l) > maxChars {
 			e.LongLine = line
@@ -219,7 +223,7 @@ func (w *Workspace) slurp(ctx context.Context, real string) ([]byte, error) {
 
 func readAll(ctx context.Context, real string, f io.Reader, size int64) ([]byte, error) {
 	if size > MaxFile {
-		return nil, &TooLargeError{Path: real, Size: size, Limit: MaxFile, Which: CeilingFile}
+		return nil, &TooLargeError{Path: real, Size: size, Limit: MaxFile, Which: CeilingFile, FileSize: size}
 	}
 	var b bytes.Buffer
 	b.Grow(int(size) + bytes.MinRead)
@@ -230,7 +234,7 @@ func readAll(ctx context.Context, real string, f io.Reader, size int64) ([]byte,
 		return nil, failure("read", real, err)
 	}
 	if b.Len() > MaxFile {
-		return nil, &TooLargeError{Path: real, Size: int64(b.Len()), Limit: MaxFile, Which: CeilingFile}
+		return nil, &TooLargeError{Path: real, Size: int64(b.Len()), Limit: MaxFile, Which: CeilingFile, FileSize: int64(b.Len())}
 	}
 	return b.Bytes(), nil
 }
@@ -258,8 +262,9 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 	defer f.Close()
 	r := bufio.NewReaderSize(io.LimitReader(&interruptible{ctx, f}, MaxRange), 256<<10)
 	head, _ := r.Peek(4096)
+	wide := bytes.HasPrefix(head, markUTF16LE) || bytes.HasPrefix(head, markUTF16BE)
 	for range utf8.UTFMax - 1 { // the peek may end within a character
-		if len(head) > 0 && !utf8.Valid(head) {
+		if len(head) > 0 && !wide && !utf8.Valid(head) {
 			head = head[:len(head)-1]
 		}
 	}
@@ -269,7 +274,7 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 		return Slice{}, &NotTextError{Path: real, Content: c}
 	}
 	if c.Encoding == UTF16LE || c.Encoding == UTF16BE {
-		return Slice{}, &TooLargeError{Path: real, Size: c.Size, Limit: MaxFile, Which: CeilingFile}
+		return Slice{}, &TooLargeError{Path: real, Size: c.Size, Limit: MaxFile, Which: CeilingFile, FileSize: c.Size}
 	}
 	if c.Encoding == UTF8BOM {
 		_, _ = r.Discard(len(markUTF8))
@@ -303,7 +308,7 @@ func (w *Workspace) stream(ctx context.Context, real string, offset, limit, maxC
 		limitChars = int64(maxChars)
 	}
 	if got.chars > limitChars {
-		return Slice{}, &TooLargeError{Path: real, Size: got.chars, Limit: limitChars, Which: CeilingChars, Lines: s.Total, LongLine: long}
+		return Slice{}, &TooLargeError{Path: real, Size: got.chars, Limit: limitChars, Which: CeilingChars, Lines: s.Total, LongLine: long, FileSize: c.Size}
 	}
 	s.Text = got.text.String()
 	if !utf8.ValidString(s.Text) || strings.IndexByte(s.Text, 0) >= 0 {

@@ -236,7 +236,7 @@ func TestFileOverTheCeilingIsRefusedByItsSizeAndServedByRange(t *testing.T) {
 		t.Errorf("a range of a file whose lines were not all counted = %d-%d of %d (at least: %v), %v", s.From, s.To, s.Total, s.AtLeast, err)
 	}
 	tr.dir.counting = countTime
-	if _, err := tr.ReadLines(t.Context(), "big", 2, 20, 5000); !errors.As(err, &big) || big.Which != CeilingChars || big.Size != 20*1024 {
+	if _, err := tr.ReadLines(t.Context(), "big", 2, 20, 5000); !errors.As(err, &big) || big.Which != CeilingChars || big.Size != 20*1024 || big.FileSize != 65<<20+9 {
 		t.Errorf("a range over the room = %v, want it refused with its size", err)
 	}
 	if _, err := tr.ReadLines(t.Context(), "big", 2, 2, 600); !errors.As(err, &big) || big.LongLine != 2 {
@@ -256,8 +256,9 @@ func TestLargeBinaryIsNoTextByRangeEither(t *testing.T) {
 	if err := os.Truncate(tr.path("zeros"), MaxRange+1); err != nil {
 		t.Skipf("no sparse file of that size here: %v", err)
 	}
-	if _, err := tr.ReadLines(t.Context(), "zeros", 1, 5, 0); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("ReadLines = %v, want ErrTooLarge", err)
+	var big *TooLargeError
+	if _, err := tr.ReadLines(t.Context(), "zeros", 1, 5, 0); !errors.As(err, &big) || big.Limit != MaxRange || big.FileSize != MaxRange+1 {
+		t.Errorf("ReadLines = %v, want it over the ceiling of ranges", err)
 	}
 }
 

@@ -143,15 +143,25 @@ func (e *Env) readFailed(in readArgs, err error) tool.Result {
 	return failed(decision, head, err.Error())
 }
 
-// tooLarge says which ceiling a read hit and what can be done about it.
+// tooLarge says which ceiling a read hit and what can be done about it. It offers
+// nothing that the next call would refuse as well.
 func (e *Env) tooLarge(in readArgs, big *workspace.TooLargeError) string {
 	name := printable(in.Path)
+	ranged := in.Offset != nil || in.Limit != nil
+	grep := big.FileSize <= workspace.MaxGrepFile // larger files are not searched
 	if big.Which != workspace.CeilingChars {
-		return fmt.Sprintf("%s has %s bytes and at most %s can be read at once. Nothing was returned: ask for a range with offset and limit, or search it with grep.",
-			name, commas(big.Size), commas(big.Limit))
+		s := fmt.Sprintf("%s has %s bytes and at most %s can be read at once. Nothing was returned", name, commas(big.Size), commas(big.Limit))
+		switch {
+		case big.Size > workspace.MaxRange:
+			return fmt.Sprintf("%s has %s bytes. Of a file over %s no range can be read, and grep does not search it. Nothing was returned: a command that prints a part of it can help, where commands are allowed.",
+				name, commas(big.Size), commas(int64(workspace.MaxRange)))
+		case ranged: // of UTF-16 the lines are not known before all of it is read
+			return s + ", and no range of a text that is not UTF-8 can be read over that: a command that converts it can help, where commands are allowed."
+		}
+		return s + ": ask for a range with offset and limit."
 	}
 	what := name
-	if in.Offset != nil || in.Limit != nil {
+	if ranged {
 		what = "the range of " + name
 	}
 	own := e.MaxReadChars > 0 && big.Size > int64(e.MaxReadChars)
@@ -160,20 +170,24 @@ func (e *Env) tooLarge(in readArgs, big *workspace.TooLargeError) string {
 		s += fmt.Sprintf(" (the file has %s)", plural(big.Lines, "line", "lines"))
 	}
 	if own {
-		s += fmt.Sprintf(" and max_read_chars of the operator's [run] table is %s. Nothing was returned.", commas(e.MaxReadChars))
+		s += fmt.Sprintf(" and the operator of this agent lets one read show %s (MaxReadChars of its contract). Nothing was returned.", commas(e.MaxReadChars))
 	} else {
 		s += fmt.Sprintf(" and one observation has room for %s at this point of the run. Nothing was returned.", commas(big.Limit))
 	}
 	switch {
-	case big.LongLine > 0:
+	case big.LongLine > 0 && grep:
 		s += fmt.Sprintf(" Line %d alone is over that, so a range with it cannot be read: use grep, which shows the part of a line around a match.", big.LongLine)
-	case in.Offset != nil || in.Limit != nil:
+	case big.LongLine > 0:
+		s += fmt.Sprintf(" Line %d alone is over that, so a range with it cannot be read, and grep does not search a file of this size: a command that prints a part of the line can help, where commands are allowed.", big.LongLine)
+	case ranged:
 		s += " Ask for fewer lines."
-	default:
+	case grep:
 		s += " Ask for a range with offset and limit, or search it with grep."
+	default:
+		s += " Ask for a range with offset and limit."
 	}
 	if own {
-		s += " The operator can raise max_read_chars."
+		s += " The operator can raise it."
 	}
 	return s
 }

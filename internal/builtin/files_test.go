@@ -69,10 +69,10 @@ func TestReadOverACeilingSaysWhichOneAndReturnsNothing(t *testing.T) {
 		says      []string
 		lacks     []string
 	}{
-		{"room of the run", 12_000, 0, []string{"room for", "offset and limit", "1,203 lines"}, []string{"max_read_chars"}},
-		{"operator", 100_000, 1_000, []string{"max_read_chars", "1,000", "offset and limit", "operator can raise"}, []string{"room for"}},
-		{"both: the operator's is named", 12_000, 1_000, []string{"max_read_chars"}, []string{"room for"}},
-		{"operator higher, room bites", 12_000, 50_000, []string{"room for"}, []string{"max_read_chars"}},
+		{"room of the run", 12_000, 0, []string{"room for", "offset and limit", "1,203 lines"}, []string{"MaxReadChars"}},
+		{"operator", 100_000, 1_000, []string{"MaxReadChars of its contract", "1,000", "offset and limit", "operator can raise"}, []string{"room for", "[run]", "max_read_chars"}},
+		{"both: the operator's is named", 12_000, 1_000, []string{"MaxReadChars"}, []string{"room for"}},
+		{"operator higher, room bites", 12_000, 50_000, []string{"room for"}, []string{"MaxReadChars"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, policy.Permissive(), func(e *Env) {
@@ -103,6 +103,50 @@ func TestReadThatIsServedIsNeverCutByTheEntryCap(t *testing.T) {
 		if !r.Failed && utf8.RuneCountInString(got) > 3000 {
 			t.Fatalf("a read of %d characters makes an observation of %d", n, utf8.RuneCountInString(got))
 		}
+	}
+}
+
+func TestALargeFileIsNotPointedToWhatWouldRefuseIt(t *testing.T) {
+	const (
+		line = "a line of text that is not short\n"
+		mib  = 1 << 20
+	)
+	for _, tc := range []struct {
+		name   string
+		head   string
+		size   int64
+		args   string
+		says   []string
+		lacks  []string
+		cap    int
+		sparse bool // the rest of the file is a hole
+	}{
+		{"over a whole read", "", workspace.MaxFile + 1, ``, []string{"67,108,864 can be read at once", "offset and limit"}, []string{"grep"}, 0, true},
+		{"over a range", "", workspace.MaxRange + 1, ``, []string{"1,073,741,824 no range", "grep does not search it", "command"}, []string{"ask for", "offset"}, 0, true},
+		{"a range over a range", "", workspace.MaxRange + 1, `,"offset":1,"limit":5`, []string{"1,073,741,824 no range", "command"}, []string{"ask for", "67,108,864"}, 0, true},
+		{"UTF-16 by range", "\xff\xfe" + strings.Repeat("a\x00\n\x00", 4096), workspace.MaxFile + 2, `,"offset":1,"limit":5`, []string{"not UTF-8", "command"}, []string{"grep", "ask for"}, 0, true},
+		{"over the room and what grep searches", strings.Repeat(line, 9*mib/len(line)), 0, ``, []string{"room for", "offset and limit"}, []string{"grep"}, 10_000, false},
+		{"a long line that grep does not search", line + strings.Repeat("x", 9*mib), 0, `,"offset":2,"limit":1`, []string{"Line 2", "grep does not search", "command"}, []string{"use grep"}, 10_000, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, policy.Permissive(), func(e *Env) {
+				if tc.cap > 0 {
+					e.EntryCap = func() int { return tc.cap }
+				}
+			})
+			b.write("f", tc.head)
+			if tc.sparse {
+				if err := os.Truncate(filepath.Join(b.root, "f"), tc.size); err != nil {
+					t.Skipf("no sparse file of that size here: %v", err)
+				}
+			}
+			got, r := b.call("read_file", `{"path":"f"`+tc.args+`}`)
+			wantHas(t, got, append(tc.says, "[read f refused]", "Nothing was returned")...)
+			wantLacks(t, got, tc.lacks...)
+			if !r.Failed {
+				t.Errorf("result is %+v", r)
+			}
+		})
 	}
 }
 

@@ -189,6 +189,9 @@ func (g *gitCall) prepare() (*gitResult, error) {
 		return nil, err
 	}
 	if !r.Success() {
+		if g.repositoryAbove() {
+			return nil, errors.New(aboveWorkspace)
+		}
 		return &r, nil
 	}
 	lines := strings.Split(r.Stdout.String(), "\n")
@@ -208,6 +211,21 @@ func (g *gitCall) prepare() (*gitResult, error) {
 		}
 	}
 	return nil, g.checkConfig()
+}
+
+const aboveWorkspace = "the root of the git repository lies above the workspace, and what is outside of the workspace is not changed. " +
+	"Nothing was done; the tools that only read it work. The operator can let it be changed (ParentRepository of the contract)"
+
+// repositoryAbove reports that a call which changes something found no repository
+// only because it may not look for one above the workspace.
+func (g *gitCall) repositoryAbove() bool {
+	if !g.tool.writes || g.env.ParentRepository {
+		return false
+	}
+	reader := *g
+	reader.tool.writes = false
+	r, err := reader.git([]string{"rev-parse", "--show-prefix"})
+	return err == nil && r.Success() && strings.TrimSpace(r.Stdout.String()) != ""
 }
 
 // linkedRepository are the directories that a linked worktree writes outside of

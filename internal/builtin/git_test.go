@@ -430,7 +430,8 @@ func TestRepositoryAboveTheWorkspace(t *testing.T) {
 		if !res.Failed {
 			t.Errorf("%s = %q, want it to leave the repository above alone", call[0], got)
 		}
-		wantHas(t, got, "not a git repository")
+		wantHas(t, got, "["+call[0]+" failed]", "root of the git repository lies above the workspace", "ParentRepository")
+		wantLacks(t, got, "fatal", top+"\n", "not a git repository")
 	}
 	if head := gitIn(t, top, "log", "-1", "--format=%s"); head != "outer commit\n" {
 		t.Errorf("the repository above is at %q", head)
@@ -456,6 +457,9 @@ func TestNoRepositoryIsGitsOwnMessage(t *testing.T) {
 	if !res.Failed || res.Decision != "git_status exit 128" {
 		t.Errorf("result is %+v", res)
 	}
+	got, _ = b.call("git_add", `{"paths":["."]}`)
+	wantHas(t, got, "[git_add failed]", "not a git repository")
+	wantLacks(t, got, "ParentRepository")
 }
 
 func TestGitIsNotTakenFromWhereTheAgentWrites(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"slices"
@@ -29,7 +30,9 @@ type Undo struct {
 // taken back is reported and does not keep the rest from it. Effects outside of
 // the workspace are not undone, and the trace stays as it was.
 //
-// A run that is being driven is a *store.ConflictError.
+// A run that is being driven is a *store.ConflictError, one that was archived
+// matches store.ErrArchived, and a step that the run never came to is a
+// *task.InvalidError.
 func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewound, error) {
 	h = h.withDefaults()
 	if what.Step < 0 || what.From < 0 || what == (Undo{}) {
@@ -37,6 +40,9 @@ func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewo
 	}
 	info, err := h.Store.Run(ctx, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := knownStep(ctx, h.Store, info, max(what.Step, what.From)); err != nil {
 		return nil, err
 	}
 	pol := h.Policy
@@ -75,6 +81,26 @@ func Rewind(ctx context.Context, h Host, id trace.RunID, what Undo) (*trace.Rewo
 		}})
 	}
 	return r.out, nil
+}
+
+// knownStep refuses a step that the run never came to. One that died before its
+// commit has edits all the same, and a run that is driven may come to it yet.
+func knownStep(ctx context.Context, st *store.Store, info store.RunInfo, step int) error {
+	if step <= info.LastStep {
+		return nil
+	}
+	for e, err := range st.Edits(ctx, info.ID) {
+		if err != nil {
+			return err
+		}
+		if e.Step >= step {
+			return nil
+		}
+	}
+	if driven, err := st.LeaseOf(ctx, info.ID); err != nil || driven != nil {
+		return err
+	}
+	return &task.InvalidError{Field: "Undo", Reason: fmt.Sprintf("run %d has no step %d: its last one is %d", info.ID, step, info.LastStep)}
 }
 
 func undone(items []trace.RewoundItem) int {

@@ -286,3 +286,23 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 		})
 	}
 }
+
+func TestTheUndoOfAStepThatNeverWasIsRefused(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, write("a.txt", "one\n"), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	last := f.info(res.RunID).LastStep
+	for _, what := range []Undo{{Step: last + 1}, {From: last + 1}, {Step: 99}} {
+		var ie *task.InvalidError
+		r, err := Rewind(ctx, f.host, res.RunID, what)
+		if !errors.As(err, &ie) || ie.Field != "Undo" || r != nil {
+			t.Errorf("%+v: %+v, %v", what, r, err)
+		}
+	}
+	if rows, err := f.store.Rewinds(ctx, res.RunID); err != nil || len(rows) != 0 {
+		t.Errorf("a refused undo is recorded: %+v, %v", rows, err)
+	}
+	if _, err := Rewind(ctx, f.host, res.RunID, Undo{Step: last}); err != nil {
+		t.Errorf("the last step, which wrote nothing: %v", err)
+	}
+}

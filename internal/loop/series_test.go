@@ -14,6 +14,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -89,6 +90,43 @@ func TestTheSeriesOfEditsAppliesToTheOriginal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheSeriesMakesEmptyFiles(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not on this machine")
+	}
+	f := newFixture(t,
+		write("empty.txt", ""), write("new.txt", "new\n"), write("dir/an empty one.txt", ""), write("later.txt", ""), readCall("later.txt"), write("later.txt", "text\n"),
+		write("was.txt", ""), edit("a.txt", "old", "new"), write("blob.bin", "\x00\x01"), scripted.Say("done"))
+	f.write("a.txt", "old\n")
+	f.write("was.txt", "")
+	res := f.must(trace.Finished)
+	series, err := f.store.Patch(context.Background(), res.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for name, text := range map[string]string{"a.txt": "old\n", "was.txt": ""} {
+		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(git, "apply", "-")
+	cmd.Dir, cmd.Stdin = tree, strings.NewReader(series)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, series)
+	}
+	for name, want := range map[string]string{"empty.txt": "", "dir/an empty one.txt": "", "later.txt": "text\n", "new.txt": "new\n", "was.txt": "", "a.txt": "new\n"} {
+		got, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(name)))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q\n%s", name, got, err, want, series)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(tree, "blob.bin")); err == nil || !strings.Contains(series, "blob.bin: +0 -0, text not kept") {
+		t.Errorf("a binary file is taken for an empty one:\n%s", series)
 	}
 }
 
@@ -170,7 +208,7 @@ func TestALongRunThatDiedThreeTimesEndsAsOne(t *testing.T) {
 	}
 }
 
-func TestTheUndoOfAnArchivedRunChangesNoByte(t *testing.T) {
+func TestTheUndoOfAnArchivedRunIsRefusedWhole(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, edit("a.txt", "old", "new"), write("made.txt", "made\n"), scripted.Say("done"))
 	f.write("a.txt", "old\n")
@@ -185,12 +223,16 @@ func TestTheUndoOfAnArchivedRunChangesNoByte(t *testing.T) {
 	if _, err := f.store.ArchiveSession(ctx, sess); err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []Undo{{Step: 1}, {From: 1}, {Path: "a.txt"}, {Step: 2}} {
-		for _, i := range f.rewind(res.RunID, what).Files {
-			if i.Verdict != trace.NotKept && i.Verdict != trace.NoHunk || i.Changed {
-				t.Errorf("%+v: %+v", what, i)
-			}
+	for _, what := range []Undo{{All: true}, {Step: 1}, {From: 1}, {Path: "a.txt"}, {Path: "made.txt"}, {Step: 2}} {
+		if r, err := Rewind(ctx, f.host, res.RunID, what); !errors.Is(err, store.ErrArchived) || r != nil {
+			t.Errorf("%+v: %+v, %v", what, r, err)
 		}
+	}
+	if l, err := f.store.LeaseOf(ctx, res.RunID); err != nil || l != nil {
+		t.Errorf("the refused undo holds the run: %+v, %v", l, err)
+	}
+	if rows, err := f.store.Rewinds(ctx, res.RunID); err != nil || len(rows) != 0 {
+		t.Errorf("the refused undo is recorded: %+v, %v", rows, err)
 	}
 	if f.read("a.txt") != "new\n" || f.read("made.txt") != "made\n" {
 		t.Errorf("a.txt %q, made.txt %q", f.read("a.txt"), f.read("made.txt"))
