@@ -89,9 +89,10 @@ func eachWord(text string, fn func(string)) {
 
 // MemorySimilar finds an entry of the workspace under another key that says
 // nearly the same as value, or nil.
-func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (e *MemoryEntry, err error) {
+func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (*MemoryEntry, error) {
+	var e *MemoryEntry
 	sought := newSimilarity(MemoryEntry{Key: key, Value: value})
-	err = s.snapshot(ctx, "similar memory", func(q *query) error {
+	err := s.snapshot(ctx, "similar memory", func(q *query) error {
 		err := q.each(memoryTexts, []any{workspace}, func(r scanner) error {
 			o, err := scanMemoryText(r)
 			sought.look(o)
