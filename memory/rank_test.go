@@ -25,6 +25,25 @@ func TestTheWordsOfAText(t *testing.T) {
 	}
 }
 
+// A note is cut into words as a text is, each once, however many there are.
+func TestTheWordsOfANoteAreThoseOfItsTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c cutter
+		for range rapid.IntRange(1, 4).Draw(t, "notes") {
+			parts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+				return rapid.SampledFrom([]string{"Word", "é", "ab", "x"}).Draw(t, "stem") + fmt.Sprint(rapid.IntRange(0, 60).Draw(t, "number"))
+			}), 0, 120).Draw(t, "words")
+			key, value := rapid.StringN(0, 10, -1).Draw(t, "key"), strings.Join(parts, " ")
+			want := WordsOf(key)
+			want.Add(value)
+			got := c.words(key, value)
+			if diff := slices.Compare(slices.Sorted(maps.Keys(want)), slices.Sorted(slices.Values(got))); diff != 0 {
+				t.Fatalf("%q and %q have the words %q, want %q", key, value, got, want)
+			}
+		}
+	})
+}
+
 func TestWhatRanksBest(t *testing.T) {
 	signals := WordsOf("make the parser report the column")
 	for _, tc := range []struct {

@@ -48,6 +48,11 @@ func invariants() []statement {
 			FROM summaries s WHERE s.folded > (SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations o WHERE o.run_id = s.run_id)`},
 		{"head", `SELECT 'session ' || s.id || ': its head is turn ' || t.id || ' of session ' || t.session_id
 			FROM sessions s JOIN session_turns t ON t.id = s.head_turn_id WHERE t.session_id <> s.id`},
+		{"note evidence", `WITH counted AS (SELECT workspace, key, count(DISTINCT run_id) AS runs, max(at) AS last_at FROM memory_recalls GROUP BY workspace, key)
+			SELECT 'note ' || key || ' of ' || workspace || ': ' || max(kept) || ' runs drew on it by its evidence and ' || max(found) || ' by its recalls'
+			FROM (SELECT workspace, key, runs AS kept, 0 AS found, last_at FROM memory_evidence
+				UNION ALL SELECT workspace, key, 0, runs, last_at FROM counted)
+			GROUP BY workspace, key HAVING count(*) <> 2 OR max(kept) <> max(found) OR min(last_at) <> max(last_at)`},
 	}
 }
 

@@ -25,6 +25,10 @@ func TestCheckSeesEveryBreach(t *testing.T) {
 		{"a child of another tree", `UPDATE runs SET root_run_id = 2 WHERE id = 3`, "root: run 3"},
 		{"a fold of more than there is", `INSERT INTO summaries (run_id, step, through_step, folded, text, before_tokens, after_tokens, tokens, at) VALUES (1, 1, 1, 99, 'x', 0, 0, 0, 0)`, "fold: run 1"},
 		{"a head of another session", `UPDATE sessions SET head_turn_id = (SELECT id FROM session_turns WHERE session_id = 1) WHERE id = 2`, "head: session 2"},
+		{"evidence that nobody gave", `INSERT INTO memory_evidence (workspace, key, runs, last_at) VALUES ('/w', 'other', 1, 1)`, "note evidence: note other of /w: 1 runs drew on it by its evidence and 0"},
+		{"evidence that was lost", `DELETE FROM memory_evidence WHERE key = 'k'`, "note evidence: note k of /w: 0 runs drew on it by its evidence and 1"},
+		{"evidence that is counted twice", `UPDATE memory_evidence SET runs = 2 WHERE key = 'k'`, "note evidence: note k of /w: 2 runs"},
+		{"evidence of another time", `UPDATE memory_evidence SET last_at = last_at + 1 WHERE key = 'k'`, "note evidence: note k of /w: 1 runs"},
 		{"a row without its run", `PRAGMA foreign_keys = 0; DELETE FROM runs WHERE id = 2`, "foreign key check"},
 		{"dropped rows of nonsense", `UPDATE drives SET dropped = '{'`, "dropped rows"},
 	} {
@@ -35,7 +39,7 @@ func TestCheckSeesEveryBreach(t *testing.T) {
 			commit(t, s, one, aStep(2))
 			sess, other := newSession(t, s), newSession(t, s)
 			two := start(t, s, RunStart{Kind: KindReply, Turn: &TurnStart{Session: sess, Prompt: "p"}})
-			two.Record(call(1, 5))
+			two.Record(call(1, 5), MemoryRecall{Step: 1, Workspace: "/w", Key: "k"}, MemoryRecall{Step: 2, Workspace: "/w", Key: "k"})
 			finish(t, s, two, trace.Finished, 0)
 			three := child(t, s, one, 1, 0, "")
 			if one.RunID != 1 || two.RunID != 2 || three.RunID != 3 || sess != 1 || other != 2 {

@@ -137,6 +137,7 @@ func otherTables() []table {
 	return []table{
 		{name: "store_meta", columns: cols(controls("key"), controls("value"))},
 		{name: "sessions", columns: cols(facts("root"), numbers("id", "head_turn_id", "created_at", "archived_at"))},
+		{name: "memory_evidence", columns: cols(facts("workspace"), facts("key"), numbers("runs", "last_at"))},
 		{name: "memory", columns: cols(facts("workspace"), facts("key"), mustWord("value"), controls("kind"), numbers("id", "pinned", "run_id", "step", "created_at"))},
 	}
 }

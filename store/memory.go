@@ -92,25 +92,26 @@ const memoryColumns = `workspace, key, value, kind, pinned, run_id, step, create
 var (
 	readMemory   = statement{"read memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? AND key = ?`}
 	listBoth     = statement{"list both", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace IN (?, ?) ORDER BY created_at, key`}
+	memoryTexts  = statement{"memory texts", `SELECT key, value, created_at FROM memory WHERE workspace = ?`}
 	listMemory   = statement{"list memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? ORDER BY created_at, key`}
 	upsertMemory = statement{"upsert memory", `INSERT INTO memory (workspace, key, value, kind, run_id, step, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (workspace, key) DO UPDATE SET value = excluded.value, kind = excluded.kind, run_id = excluded.run_id,
 			step = excluded.step, created_at = excluded.created_at`}
 	keepMemory = statement{"keep memory", `INSERT INTO memory_snapshots (run_id, workspace, key, ordinal, step, state, before, kind, at)
-		SELECT ?1, ?2, ?3, (SELECT count(*) FROM memory_snapshots WHERE run_id = ?1), ?4, ?5, ?6, ?7, ?8
+		SELECT ?1, ?2, ?3, (SELECT coalesce(max(ordinal) + 1, 0) FROM memory_snapshots WHERE run_id = ?1), ?4, ?5, ?6, ?7, ?8
 		WHERE true ON CONFLICT (run_id, workspace, key) DO NOTHING`}
-	deleteMemory  = statement{"delete memory", `DELETE FROM memory WHERE workspace = ? AND key = ?`}
-	clearMemory   = statement{"clear memory", `DELETE FROM memory WHERE workspace = ?`}
-	deleteRecalls = statement{"delete recalls", `DELETE FROM memory_recalls WHERE workspace = ? AND key = ?`}
-	pinMemory     = statement{"pin memory", `UPDATE memory SET pinned = ? WHERE workspace = ? AND key = ?`}
-	sizeOfMemory  = statement{"size of memory", `SELECT count(*), coalesce(sum(length(value)), 0) FROM memory WHERE workspace = ?`}
-	// evictable orders by the evidence for an entry: both aggregates seek in
-	// memory_recalls_entry.
+	deleteMemory   = statement{"delete memory", `DELETE FROM memory WHERE workspace = ? AND key = ?`}
+	clearMemory    = statement{"clear memory", `DELETE FROM memory WHERE workspace = ?`}
+	deleteRecalls  = statement{"delete recalls", `DELETE FROM memory_recalls WHERE workspace = ? AND key = ?`}
+	pinMemory      = statement{"pin memory", `UPDATE memory SET pinned = ? WHERE workspace = ? AND key = ?`}
+	deleteEvidence = statement{"delete evidence", `DELETE FROM memory_evidence WHERE workspace = ? AND key = ?`}
+	// evictable orders by the evidence for an entry, which is absent for one that
+	// no run has drawn on.
 	evictable = statement{"evictable memory", `SELECT m.key, length(m.value) FROM memory m
+		LEFT JOIN memory_evidence e ON e.workspace = m.workspace AND e.key = m.key
 		WHERE m.workspace = ?1 AND m.key <> ?2 AND m.pinned = 0
-		ORDER BY (SELECT count(DISTINCT r.run_id) FROM memory_recalls r WHERE r.workspace = m.workspace AND r.key = m.key),
-			(SELECT coalesce(max(r.at), 0) FROM memory_recalls r WHERE r.workspace = m.workspace AND r.key = m.key), m.created_at, m.id`}
-	memoryDraws = statement{"memory draws", `SELECT key, count(DISTINCT run_id) FROM memory_recalls WHERE workspace = ? GROUP BY key`}
+		ORDER BY coalesce(e.runs, 0), coalesce(e.last_at, 0), m.created_at, m.id LIMIT ?3`}
+	memoryDraws = statement{"memory draws", `SELECT key, runs FROM memory_evidence WHERE workspace = ?`}
 )
 
 // Remember writes a note in the name of a run, evicts what the limits no longer
@@ -146,18 +147,31 @@ func remember(t *txn, run trace.RunID, e MemoryEntry, lim MemoryLimits) (Remembe
 		return Remembered{Refused: true}, nil
 	}
 	out := Remembered{Chars: utf8.RuneCountInString(e.Value)}
-	all, err := list(&t.query, listMemory, []any{e.Workspace}, scanMemory)
+	sought := newSimilarity(e)
+	var entries, chars int64 // beside the one that is written
+	err = t.each(memoryTexts, []any{e.Workspace}, func(r scanner) error {
+		o, err := scanMemoryText(r)
+		if err != nil || o.key == e.Key {
+			return err
+		}
+		sought.look(o)
+		entries++
+		chars += int64(utf8.RuneCountInString(o.value))
+		return nil
+	})
 	if err != nil {
 		return out, err
 	}
-	out.Similar = mostSimilar(all, e)
+	if out.Similar, err = sought.entry(&t.query, e.Workspace); err != nil {
+		return out, err
+	}
 	if err := keepEntry(t, run, e.Step, e.Workspace, e.Key, old); err != nil {
 		return out, err
 	}
 	if _, err := t.exec(upsertMemory, e.Workspace, e.Key, e.Value, string(e.Kind), run, e.Step, t.now); err != nil {
 		return out, err
 	}
-	out.Evicted, err = evict(t, run, e, lim)
+	out.Evicted, err = evict(t, run, e, entries+1, chars+int64(out.Chars), lim)
 	return out, err
 }
 
@@ -171,44 +185,46 @@ func keepEntry(t *txn, run trace.RunID, step int, workspace, key string, old *Me
 	return err
 }
 
-// evict removes what the limits no longer hold, the least recalled first, and
-// never what was just written.
-func evict(t *txn, run trace.RunID, e MemoryEntry, lim MemoryLimits) ([]string, error) {
-	var entries, chars int64
-	if err := t.row(sizeOfMemory, []any{e.Workspace}, &entries, &chars); err != nil {
-		return nil, err
-	}
-	if entries <= lim.Entries && chars <= lim.Chars {
-		return nil, nil
-	}
+// evictedAtOnce is how many entries an eviction looks up in one go. Most writes
+// evict one; a sort that keeps a few costs half of one that keeps all.
+const evictedAtOnce = 16
+
+// evict removes what the limits no longer hold of so many entries and characters,
+// the least recalled first, and never what was just written.
+func evict(t *txn, run trace.RunID, e MemoryEntry, entries, chars int64, lim MemoryLimits) ([]string, error) {
 	type candidate struct {
 		key   string
 		chars int64
 	}
-	order, err := list(&t.query, evictable, []any{e.Workspace, e.Key}, func(r scanner) (c candidate, err error) { return c, r.Scan(&c.key, &c.chars) })
-	if err != nil {
-		return nil, err
-	}
 	var gone []string
-	for _, c := range order {
+	for {
 		if entries <= lim.Entries && chars <= lim.Chars {
-			break
+			return gone, nil
 		}
-		old, err := memoryEntry(&t.query, e.Workspace, c.key)
-		if err != nil {
-			return nil, err
+		// Those that went are no longer found, so that the next ones come first.
+		next, err := list(&t.query, evictable, []any{e.Workspace, e.Key, evictedAtOnce}, func(r scanner) (c candidate, err error) { return c, r.Scan(&c.key, &c.chars) })
+		if err != nil || len(next) == 0 {
+			return gone, err
 		}
-		if err := keepEntry(t, run, e.Step, e.Workspace, c.key, old); err != nil {
-			return nil, err
+		for _, c := range next {
+			if entries <= lim.Entries && chars <= lim.Chars {
+				return gone, nil
+			}
+			old, err := memoryEntry(&t.query, e.Workspace, c.key)
+			if err != nil {
+				return nil, err
+			}
+			if err := keepEntry(t, run, e.Step, e.Workspace, c.key, old); err != nil {
+				return nil, err
+			}
+			if _, err := t.exec(deleteMemory, e.Workspace, c.key); err != nil {
+				return nil, err
+			}
+			entries--
+			chars -= c.chars
+			gone = append(gone, c.key)
 		}
-		if _, err := t.exec(deleteMemory, e.Workspace, c.key); err != nil {
-			return nil, err
-		}
-		entries--
-		chars -= c.chars
-		gone = append(gone, c.key)
 	}
-	return gone, nil
 }
 
 // Forget removes a note in the name of a run, and the evidence for it, so that
@@ -228,8 +244,12 @@ func (s *Store) Forget(ctx context.Context, d *Drive, step int, workspace, key s
 		if err := keepEntry(t, d.RunID, step, workspace, key, old); err != nil {
 			return err
 		}
-		if _, err := t.exec(deleteRecalls, workspace, key); err != nil {
-			return err
+		// The figures first: there is nothing left to bring up to date while the
+		// recalls go one by one.
+		for _, st := range []statement{deleteEvidence, deleteRecalls} {
+			if _, err := t.exec(st, workspace, key); err != nil {
+				return err
+			}
 		}
 		_, err = t.exec(deleteMemory, workspace, key)
 		out = ForgotRemoved
@@ -392,51 +412,4 @@ func cutValue(v string, limit int64) string {
 	}
 	keep := max(0, limit-int64(utf8.RuneCountInString(memoryCut)))
 	return firstRunes(v, int(keep)) + memoryCut
-}
-
-// mostSimilar finds the other entry that shares most words with e; the earlier
-// one of two that share as many.
-func mostSimilar(all []MemoryEntry, e MemoryEntry) *MemoryEntry {
-	words := wordsOf(e.Value)
-	best, most := -1, 0
-	for i, o := range all {
-		if o.Key == e.Key {
-			continue
-		}
-		other := wordsOf(o.Value)
-		shared := 0
-		for w := range words {
-			if other[w] {
-				shared++
-			}
-		}
-		union := len(words) + len(other) - shared
-		if union > 0 && shared*similarShared >= union*similarOf && shared > most {
-			best, most = i, shared
-		}
-	}
-	if best < 0 {
-		return nil
-	}
-	return &all[best]
-}
-
-func wordsOf(text string) map[string]bool {
-	out := map[string]bool{}
-	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
-		if utf8.RuneCountInString(w) >= similarWordChars {
-			out[strings.ToLower(w)] = true
-		}
-	}
-	return out
-}
-
-// MemorySimilar finds an entry of the workspace under another key that says
-// nearly the same as value, or nil.
-func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (*MemoryEntry, error) {
-	all, err := s.MemoryList(ctx, workspace)
-	if err != nil {
-		return nil, err
-	}
-	return mostSimilar(all, MemoryEntry{Workspace: workspace, Key: key, Value: value}), nil
 }

@@ -205,6 +205,39 @@ func TestARestatementIsPointedOut(t *testing.T) {
 	}
 }
 
+func TestOfSeveralRestatementsTheClosestAndThenTheEarliestIsPointedOut(t *testing.T) {
+	clock := newClock()
+	s := newFile(t, WithClock(clock.Now))
+	d := start(t, s, RunStart{})
+	for _, n := range []struct {
+		key, value string
+		after      time.Duration
+	}{
+		{"z", "alpha beta gamma delta", 0},
+		{"b", "alpha beta gamma delta", time.Second},
+		{"a", "delta gamma beta alpha alpha", 0}, // a word counts once
+		{"c", "alpha beta gamma", -2 * time.Second},
+	} {
+		clock.Advance(n.after)
+		remembers(t, s, d, n.key, n.value, MemoryLimits{})
+	}
+	for _, tc := range []struct{ value, want string }{
+		{"alpha beta gamma delta", "z"}, // which shares four words and is older than b and a
+		{"alpha beta gamma", "c"},       // all share three, and it is the oldest
+	} {
+		e, err := s.MemorySimilar(context.Background(), ws, "new", tc.value)
+		if err != nil || e == nil || e.Key != tc.want {
+			t.Errorf("%q restates %+v, %v, want %q", tc.value, e, err, tc.want)
+		}
+	}
+	if ok, err := s.MemoryDelete(context.Background(), ws, "z"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if r := remembers(t, s, d, "new", "alpha beta gamma delta", MemoryLimits{}); r.Similar == nil || r.Similar.Key != "a" {
+		t.Errorf("of two of one millisecond %+v is pointed out, want a", r.Similar)
+	}
+}
+
 func TestKeysThatCouldForgeALineAreRefused(t *testing.T) {
 	s := newFile(t)
 	d := start(t, s, RunStart{})

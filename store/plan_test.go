@@ -75,7 +75,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readSandboxEvents, chargeStep, chargeRun, erroredGates, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
-		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, sizeOfMemory, evictable, memoryDraws, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
+		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, memoryTexts, evictable, memoryDraws, deleteEvidence, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
 		waitingRuns, lastEnd, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
 		insertApproval, decideApproval, readApproval, allApprovals, decidedAfter, insertDrive, endDrive, reopenRun, replyIsWork, insertEvent, lastEvent,
 		insertStepAttempt, insertSandboxEvent, insertMCPEvent, insertContextEvent, insertGateAttempt, insertEdit, insertAgentEvent, putSummary, dropSummary, putOutput,
@@ -108,7 +108,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		t.Errorf("the control is planned as %q", plan)
 	}
 	for st, index := range map[*statement]string{
-		&evictable: "memory_recalls_entry", &treeEventsSince: "run_events_root", &eventsSince: "run_events_run", &waitingRuns: "runs_open",
+		&treeEventsSince: "run_events_root", &eventsSince: "run_events_run", &waitingRuns: "runs_open",
 		&spendCalls: "provider_calls_at", &gateFailures: "sandbox_events_phase", &contextCount: "context_events_kind", &openAttempts: "tool_attempts_open",
 		&openInTree: "tool_attempts_open", &unreadMessages: "agent_messages_unread",
 	} {

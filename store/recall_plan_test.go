@@ -9,8 +9,9 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-// The evidence for notes grows with every step of every run. Asking for it must
-// stay with the index when there is much of it, and the planner knows how much.
+// The recalls of notes grow with every step of every run. Ranking and evicting ask
+// the figures kept of them, and keeping those stays with the index, also when the
+// planner knows how much there is.
 func TestTheEvidenceForNotesIsFoundByItsIndexAmongManyRows(t *testing.T) {
 	s := newFile(t)
 	const keys, rows = 50, 10_000
@@ -38,17 +39,28 @@ func TestTheEvidenceForNotesIsFoundByItsIndexAmongManyRows(t *testing.T) {
 	if _, err := db.Exec(`ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
-	for _, st := range []statement{memoryDraws, evictable} {
-		for line := range strings.Lines(planOf(t, db, st.sql)) {
-			if strings.Contains(line, "memory_recalls") || strings.Contains(line, " r ") {
-				if !strings.Contains(line, "memory_recalls_entry") {
-					t.Errorf("%s: %s", st.name, line)
-				}
-			}
+	// What the triggers ask for one recall that comes or goes.
+	for _, ask := range []string{
+		`SELECT 1 FROM memory_recalls r WHERE r.workspace = ? AND r.key = ? AND r.run_id = ? AND r.step <> ?`,
+		`SELECT 1 FROM memory_recalls r WHERE r.workspace = ? AND r.key = ? AND r.run_id = ?`,
+		`SELECT max(r.at) FROM memory_recalls r WHERE r.workspace = ? AND r.key = ?`,
+	} {
+		if plan := planOf(t, db, ask); !strings.HasPrefix(plan, "SEARCH r USING COVERING INDEX memory_recalls_entry (workspace=? AND key=?") {
+			t.Errorf("%s: %s", ask, plan)
 		}
-		if plan := planOf(t, db, st.sql); !strings.Contains(plan, "memory_recalls_entry") {
+	}
+	// What ranks and evicts asks the figures alone.
+	for _, st := range []statement{memoryDraws, evictable} {
+		plan := planOf(t, db, st.sql)
+		if strings.Contains(plan, "memory_recalls") || strings.Contains(plan, "SCAN ") || !strings.Contains(plan, "USING PRIMARY KEY (workspace=?") {
 			t.Errorf("%s: %s", st.name, plan)
 		}
+	}
+	if plan := planOf(t, db, keepMemory.sql); !strings.Contains(plan, "memory_snapshots_order (run_id=?)") {
+		t.Errorf("%s: %s", keepMemory.name, plan)
+	}
+	if plan := planOf(t, db, readKept.sql); strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("%s: %s", readKept.name, plan)
 	}
 	// The same eye must see a question that no index answers.
 	if plan := planOf(t, db, `SELECT count(DISTINCT run_id) FROM memory_recalls WHERE at = ?`); strings.Contains(plan, "memory_recalls_entry") || !strings.HasPrefix(plan, "SCAN ") {

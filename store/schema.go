@@ -20,6 +20,9 @@ var schemaSQL string
 //go:embed generation2.sql
 var generation2SQL string
 
+//go:embed generation3.sql
+var generation3SQL string
+
 const (
 	// applicationID marks the file as ours: "IOHR".
 	applicationID = 0x494F4852
@@ -36,7 +39,7 @@ type migration struct {
 
 // migrations lists every generation in order; the first makes an empty file a store.
 func migrations() []migration {
-	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}}
+	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}, {number: 3, sql: generation3SQL}}
 }
 
 // generation is the schema that this software writes, in user_version.

@@ -74,9 +74,8 @@ func (d *drive) ranked(ctx context.Context, scope string, entries []store.Memory
 }
 
 // evidence is what the store knew about the notes of a scope when the drive first
-// asked, and what the drive has added since. Counting it again on every step would
-// cost a scan of every recall that there ever was. What other runs add meanwhile
-// shows with the next drive.
+// asked, and what the drive has added since. Reading it again on every step would
+// cost a row for each note. What other runs add meanwhile shows with the next drive.
 type evidence struct {
 	draws map[string]int  // distinct runs, by key
 	own   map[string]bool // keys that this run has drawn on

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"unicode"
+)
+
+// A memoryText is what similarity looks at of one entry.
+type memoryText struct {
+	key, value string
+	createdAt  int64
+}
+
+// A similarity looks among the entries of a workspace, shown to it one by one,
+// for the one that shares most words with a value; of two that share as many it
+// takes the earlier, and of two of one millisecond the first by its key.
+type similarity struct {
+	key    string
+	words  map[string]bool
+	best   memoryText
+	shared int             // words shared with best; zero while there is none
+	seen   map[string]bool // scratch of look
+}
+
+func newSimilarity(e MemoryEntry) *similarity {
+	s := &similarity{key: e.Key, words: map[string]bool{}, seen: map[string]bool{}}
+	eachWord(e.Value, func(w string) { s.words[w] = true })
+	return s
+}
+
+func (s *similarity) look(o memoryText) {
+	if o.key == s.key || len(s.words) == 0 {
+		return
+	}
+	clear(s.seen)
+	shared := 0
+	eachWord(o.value, func(w string) {
+		if !s.seen[w] {
+			s.seen[w] = true
+			if s.words[w] {
+				shared++
+			}
+		}
+	})
+	union := len(s.words) + len(s.seen) - shared
+	if shared == 0 || shared*similarShared < union*similarOf || shared < s.shared {
+		return
+	}
+	if shared > s.shared || cmp.Or(cmp.Compare(o.createdAt, s.best.createdAt), strings.Compare(o.key, s.best.key)) < 0 {
+		s.best, s.shared = o, shared
+	}
+}
+
+// entry reads the one that was found, or nil.
+func (s *similarity) entry(q *query, workspace string) (*MemoryEntry, error) {
+	if s.shared == 0 {
+		return nil, nil
+	}
+	return memoryEntry(q, workspace, s.best.key)
+}
+
+func scanMemoryText(r scanner) (o memoryText, err error) {
+	return o, r.Scan(&o.key, &o.value, &o.createdAt)
+}
+
+// eachWord hands over the words of a text in lower case, as often as they occur.
+func eachWord(text string, fn func(string)) {
+	start, chars := -1, 0
+	end := func(at int) {
+		if start >= 0 && chars >= similarWordChars {
+			fn(strings.ToLower(text[start:at]))
+		}
+		start, chars = -1, 0
+	}
+	for i, r := range text {
+		if !unicode.IsLetter(r) && !unicode.IsNumber(r) {
+			end(i)
+			continue
+		}
+		if start < 0 {
+			start = i
+		}
+		chars++
+	}
+	end(len(text))
+}
+
+// MemorySimilar finds an entry of the workspace under another key that says
+// nearly the same as value, or nil.
+func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (*MemoryEntry, error) {
+	var e *MemoryEntry
+	sought := newSimilarity(MemoryEntry{Key: key, Value: value})
+	err := s.snapshot(ctx, "similar memory", func(q *query) error {
+		err := q.each(memoryTexts, []any{workspace}, func(r scanner) error {
+			o, err := scanMemoryText(r)
+			sought.look(o)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		e, err = sought.entry(q, workspace)
+		return err
+	})
+	return e, err
+}
