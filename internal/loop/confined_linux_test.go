@@ -15,6 +15,7 @@ import (
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
 )
@@ -204,5 +205,21 @@ func TestAResumeLeavesTheRecordedProcessesAlone(t *testing.T) {
 	}
 	if !lives(decoy.Process.Pid) {
 		t.Error("the stranger was signalled")
+	}
+}
+
+// What the caller states for the toolchain is what the model is told of it.
+func TestAnOverrideOfTheToolchainIsToldToTheModel(t *testing.T) {
+	f := newFixture(t)
+	f.write("go.mod", "module m\n")
+	m := f.script(scripted.Say("done"))
+	f.must(trace.Finished, func(c *task.Contract) {
+		c.Toolchain = toolchain.Overrides{"go": {Test: []string{"task", "unit"}, Lint: []string{}}, "make": {Test: []string{"never"}}}
+	})
+	req := m.Requests()[0]
+	said := strings.Join(req.System, "\n") + req.User
+	contains(t, "the request", said, "test: task unit", "build: go build ./...")
+	if strings.Contains(said, "lint:") || strings.Contains(said, "never") {
+		t.Errorf("the request tells of a command that there is not:\n%s", said)
 	}
 }
