@@ -49,7 +49,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 		t.group, _ = newCgroup(s.host.cgroup)
 	}
 	limits := s.profile.Limits
-	hold := t.group != nil || s.host.Stop.Works && (limits.CPU > 0 || limits.OpenFiles > 0)
+	hold := t.group != nil || s.host.Stop.Works && limits.kept()
 	lines := bufio.NewReader(status)
 	outcome := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
@@ -71,14 +71,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 		}
 		t.pid, t.born = proc.Pid, time.Now()
 		if hold {
-			err = held(t.pid, func() error {
-				if t.group != nil {
-					if err := t.group.add(t.pid); err != nil {
-						return err
-					}
-				}
-				return setLimits(t.pid, limits)
-			})
+			err = held(t.pid, t.group, limiter(t.pid, limits))
 		}
 		_ = theirs.Close()
 		if err == nil {

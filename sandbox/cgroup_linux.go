@@ -6,10 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,8 +29,10 @@ const maxPid = 1 << 22
 
 // cgroup is the group of one command.
 type cgroup struct {
-	dir  string
-	join *os.File
+	dir string
+	// procs is its list of members: open from the beginning, because a thread
+	// that is restricted may go on using it and could not open it.
+	procs *os.File
 }
 
 // newCgroup makes a group beneath the host's own, or says why it cannot.
@@ -36,30 +41,40 @@ func newCgroup(parent string) (*cgroup, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	g := &cgroup{dir: dir}
-	if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err != nil {
-		_ = os.Remove(dir)
-		return nil, fmt.Errorf("this kernel cannot kill a group: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	procs := filepath.Join(dir, "cgroup.procs")
+	// Not by package os, which would have the poller watch it.
+	fd, err := unix.Open(procs, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		_ = os.Remove(dir)
-		return nil, err
+		_ = unix.Rmdir(dir)
+		return nil, &os.PathError{Op: "open", Path: procs, Err: err}
 	}
-	g.join = f
-	return g, nil
+	return &cgroup{dir: dir, procs: os.NewFile(uintptr(fd), procs)}, nil
 }
 
 // add moves a process that has not yet run into the group.
 func (g *cgroup) add(pid int) error {
-	_, err := unix.Write(int(g.join.Fd()), []byte(strconv.Itoa(pid)))
+	_, err := g.procs.WriteString(strconv.Itoa(pid))
 	return err
 }
 
+// killable reports whether the kernel can end a whole group at once.
+func (g *cgroup) killable() error {
+	if _, err := os.Stat(filepath.Join(g.dir, "cgroup.kill")); err != nil {
+		return fmt.Errorf("this kernel cannot kill a group: %w", err)
+	}
+	return nil
+}
+
 func (g *cgroup) pids() []int {
-	b, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	out, _ := g.members()
+	return out
+}
+
+// members are the living processes of the group. It opens nothing.
+func (g *cgroup) members() ([]int, error) {
+	b, err := io.ReadAll(io.NewSectionReader(g.procs, 0, math.MaxInt64))
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var out []int
 	for line := range bytes.Lines(b) {
@@ -67,7 +82,7 @@ func (g *cgroup) pids() []int {
 			out = append(out, pid)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // cpu is the processor time of everything that was ever in the group. Every kernel
@@ -93,10 +108,10 @@ func (g *cgroup) kill() {
 // remove takes the group away once it is empty. Killed processes leave it when
 // they are dead, which may be a moment after the signal.
 func (g *cgroup) remove() {
-	_ = g.join.Close()
+	_ = g.procs.Close()
 	for range 200 {
-		err := os.Remove(g.dir)
-		if err == nil || errors.Is(err, os.ErrNotExist) {
+		err := unix.Rmdir(g.dir)
+		if err == nil || errors.Is(err, unix.ENOENT) {
 			return
 		}
 		g.kill()
@@ -153,14 +168,14 @@ func cgroupMount(line string) (root, point string, ok bool) {
 }
 
 // pidNamespace names the space in which a process id means something: another
-// one may share the directory of the groups.
-func pidNamespace() string {
+// one may share the directory of the groups. A process never leaves its own.
+var pidNamespace = sync.OnceValue(func() string {
 	link, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
 		return "0"
 	}
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
-}
+})
 
 // sweepCgroups ends and removes the groups of host processes that are dead.
 func sweepCgroups(parent string) {

@@ -61,7 +61,7 @@ func dropNames(env []string, drop ...string) []string {
 outer:
 	for _, kv := range env {
 		for _, n := range drop {
-			if strings.HasPrefix(kv, n+"=") {
+			if rest, ok := strings.CutPrefix(kv, n); ok && strings.HasPrefix(rest, "=") {
 				continue outer
 			}
 		}

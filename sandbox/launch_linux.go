@@ -38,7 +38,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	}
 	t.sure = a.Kill == KillCgroup
 	limits := s.profile.Limits
-	hold := t.group != nil || s.host.Stop.Works && (limits.CPU > 0 || limits.OpenFiles > 0)
+	hold := t.group != nil || s.host.Stop.Works && limits.kept()
 	files := onlyThese(s.files)
 	outcome := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
@@ -63,14 +63,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 		}
 		t.pid, t.born = proc.Pid, time.Now()
 		if hold {
-			err := held(t.pid, func() error {
-				if t.group != nil {
-					if err := t.group.add(t.pid); err != nil {
-						return err
-					}
-				}
-				return setLimits(t.pid, limits)
-			})
+			err := held(t.pid, t.group, limiter(t.pid, limits))
 			if err != nil {
 				_ = unix.Kill(t.pid, unix.SIGKILL)
 				_, _ = proc.Wait()
@@ -126,11 +119,14 @@ func (t *tree) reap(proc *os.Process) ending {
 			break
 		}
 	}
-	// On another goroutine: this thread may be restricted, and clearing away
-	// opens files.
-	rest := make(chan bool, 1)
-	go func() { rest <- t.killRest() }()
-	left := <-rest
+	left := false
+	if !t.alone() {
+		// On another goroutine: this thread may be restricted, and clearing away
+		// opens files.
+		rest := make(chan bool, 1)
+		go func() { rest <- t.killRest() }()
+		left = <-rest
+	}
 	state, err := proc.Wait()
 	t.markReaped()
 	if err != nil {

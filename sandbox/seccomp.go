@@ -1,5 +1,10 @@
 package sandbox
 
+import (
+	"cmp"
+	"slices"
+)
+
 // A classic BPF program for seccomp, built here because the conditions need
 // masks on arguments. The builder is pure; the numbers of the system calls come
 // from the tables per architecture.
@@ -77,9 +82,10 @@ const (
 	ptraceDetach  = 17
 )
 
-// buildFilter writes the program. Every block ends by either returning or
-// falling through with nothing but the call's number needed again, so that no
-// jump is longer than its block.
+// buildFilter writes the program: what holds for every call, and then a search
+// for the block of the call's number. Searching and not trying one number after
+// the other matters at the start of a command already, where the kernel runs the
+// program once for every call it has.
 func buildFilter(t callTable, p filterPlan) []filterOp {
 	var f filter
 	f.load(offArch)
@@ -133,8 +139,40 @@ func buildFilter(t callTable, p filterPlan) []filterOp {
 	if p.noInet || p.tcpOnly || p.ownNet {
 		f.sockets(t, p)
 	}
-	f.add(bpfRet, 0, 0, retAllow)
-	return f.ops
+	// Of two blocks for one number the first counts.
+	byNumber := func(a, b callBlock) int { return cmp.Compare(a.nr, b.nr) }
+	slices.SortStableFunc(f.blocks, byNumber)
+	f.blocks = slices.CompactFunc(f.blocks, func(a, b callBlock) bool { return a.nr == b.nr })
+	return append(f.ops, search(f.blocks)...)
+}
+
+// callBlock is what is done for one call. It returns on every path.
+type callBlock struct {
+	nr  uint32
+	ops []filterOp
+}
+
+const (
+	fewBlocks = 3   // are tried one after the other
+	farthest  = 255 // instructions a jump can pass over
+)
+
+// search goes to the block of the call whose number is loaded, and allows a call
+// that has none. The blocks are in the order of their numbers.
+func search(blocks []callBlock) []filterOp {
+	if len(blocks) > fewBlocks {
+		mid := len(blocks) / 2
+		if low := search(blocks[:mid]); len(low) <= farthest {
+			ops := append([]filterOp{{bpfJge, uint8(len(low)), 0, blocks[mid].nr}}, low...)
+			return append(ops, search(blocks[mid:])...)
+		}
+	}
+	var ops []filterOp
+	for _, b := range blocks {
+		ops = append(ops, filterOp{bpfJeq, 0, uint8(len(b.ops)), b.nr})
+		ops = append(ops, b.ops...)
+	}
+	return append(ops, filterOp{code: bpfRet, k: retAllow})
 }
 
 func deviceNode(b *filter) {
@@ -191,7 +229,11 @@ func (f *filter) sockets(t callTable, p filterPlan) {
 	}
 }
 
-type filter struct{ ops []filterOp }
+// filter is a program in the making.
+type filter struct {
+	ops    []filterOp
+	blocks []callBlock
+}
 
 func (f *filter) add(code uint16, jt, jf uint8, k uint32) {
 	f.ops = append(f.ops, filterOp{code, jt, jf, k})
@@ -209,8 +251,7 @@ func (f *filter) always(nr int32, errno uint32) {
 	if nr < 0 {
 		return
 	}
-	f.add(bpfJeq, 0, 1, uint32(nr))
-	f.errno(errno)
+	f.blocks = append(f.blocks, callBlock{uint32(nr), []filterOp{{code: bpfRet, k: retErrno | errno}}})
 }
 
 // when runs block for call nr with argument arg loaded. The block must return
@@ -222,6 +263,5 @@ func (f *filter) when(nr int32, arg int, block func(b *filter)) {
 	var b filter
 	b.arg(arg)
 	block(&b)
-	f.add(bpfJeq, 0, uint8(len(b.ops)), uint32(nr))
-	f.ops = append(f.ops, b.ops...)
+	f.blocks = append(f.blocks, callBlock{uint32(nr), b.ops})
 }

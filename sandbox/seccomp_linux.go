@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,16 +26,24 @@ var commonRefused = []int32{
 // sockets without the call that is filtered.
 var commonUnknown = []int32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
+// filters are the programs that were built, by their plans: there are few plans,
+// and nobody changes a program.
+var filters sync.Map
+
 // filterFor is the program for one command, or the reason why there is none.
 func filterFor(p filterPlan) ([]unix.SockFilter, error) {
 	if hostCalls.arch == 0 {
 		return nil, errors.New("no table of system calls for this architecture")
+	}
+	if built, ok := filters.Load(p); ok {
+		return built.([]unix.SockFilter), nil
 	}
 	ops := buildFilter(hostCalls, p)
 	out := make([]unix.SockFilter, len(ops))
 	for i, o := range ops {
 		out[i] = unix.SockFilter{Code: o.code, Jt: o.jt, Jf: o.jf, K: o.k}
 	}
+	filters.Store(p, out)
 	return out, nil
 }
 

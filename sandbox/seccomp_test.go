@@ -152,3 +152,31 @@ func TestFiltersFitTheKernel(t *testing.T) {
 		}
 	}
 }
+
+// However many calls are refused, each number gets the answer of its own block,
+// and the first of two where a number has more than one.
+func TestEveryNumberHasItsOwnAnswer(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 4, 5, 40, 200, 1000} {
+		table := testCalls
+		table.refused, table.unknown = nil, []int32{102}
+		want := map[int32]uint32{2: retErrno | errENOSYS, 102: retErrno | errENOSYS}
+		for i := range n {
+			nr := int32(20 + 7*((i*31)%n)) // not in order
+			table.refused = append(table.refused, nr)
+			table.unknown = append(table.unknown, nr)
+			want[nr] = retErrno | errEPERM
+		}
+		want[6] = retErrno | errEPERM  // with an argument that it is refused for
+		want[11] = retErrno | errEPERM // likewise
+		prog := buildFilter(table, filterPlan{})
+		for nr := range int32(20 + 7*n + 20) {
+			answer, ok := want[nr]
+			if !ok {
+				answer = retAllow
+			}
+			if got := interpret(t, prog, 7, nr, 5); got != answer {
+				t.Errorf("%d refused calls, number %d: got %#x, want %#x", n, nr, got, answer)
+			}
+		}
+	}
+}

@@ -14,10 +14,11 @@ import (
 // first instruction: set later, a child that forks at once gets away with some
 // of its own.
 
-// held waits until the child stands before its first instruction, has it
-// prepared, and lets it go. It must run on the thread that started the child;
-// prepare runs on another, because that one may be restricted.
-func held(pid int, prepare func() error) error {
+// held waits until the child stands before its first instruction, puts it into
+// its group, if it has one, has it prepared, and lets it go. It must run on the
+// thread that started the child; prepare, if there is something to, runs on
+// another, because that one may be restricted.
+func held(pid int, group *cgroup, prepare func() error) error {
 	var ws unix.WaitStatus
 	for {
 		_, err := unix.Wait4(pid, &ws, 0, nil)
@@ -31,15 +32,33 @@ func held(pid int, prepare func() error) error {
 	if !ws.Stopped() {
 		return fmt.Errorf("the child ended before it could be held (status %#x)", uint32(ws))
 	}
-	prepared := make(chan error, 1)
-	go func() { prepared <- prepare() }()
-	if err := <-prepared; err != nil {
-		return err
+	if group != nil {
+		if err := group.add(pid); err != nil {
+			return err
+		}
+	}
+	if prepare != nil {
+		prepared := make(chan error, 1)
+		go func() { prepared <- prepare() }()
+		if err := <-prepared; err != nil {
+			return err
+		}
 	}
 	if err := unix.PtraceDetach(pid); err != nil {
 		return fmt.Errorf("let the child go: %w", err)
 	}
 	return nil
+}
+
+// kept reports whether there is a ceiling that the kernel keeps per process.
+func (l Limits) kept() bool { return l.CPU > 0 || l.OpenFiles > 0 }
+
+// limiter is what held has to do for l; nil is nothing.
+func limiter(pid int, l Limits) func() error {
+	if !l.kept() {
+		return nil
+	}
+	return func() error { return setLimits(pid, l) }
 }
 
 // setLimits puts the ceilings in force that the kernel keeps per process.
@@ -76,7 +95,9 @@ func probeStop(h *Host) (stop, group error) {
 	var g *cgroup
 	if err == nil {
 		sweepCgroups(parent)
-		g, err = newCgroup(parent)
+		if g, err = newCgroup(parent); err == nil {
+			err = g.killable()
+		}
 	}
 	group = err
 	result := make(chan error, 1)
@@ -98,7 +119,7 @@ func probeStop(h *Host) (stop, group error) {
 					}
 				}
 			}()
-			return held(pid, func() error {
+			return held(pid, nil, func() error {
 				if g != nil && group == nil {
 					group = g.add(pid)
 				}

@@ -84,6 +84,18 @@ func (t *tree) release() {
 	}
 }
 
+// alone reports whether it is sure that nothing is left but the program, which
+// has ended. It opens nothing.
+func (t *tree) alone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.group == nil || !t.sure {
+		return false
+	}
+	members, err := t.group.members()
+	return err == nil && !slices.ContainsFunc(members, func(pid int) bool { return pid != t.pid })
+}
+
 // killRest ends what is left when the program has ended but is not yet reaped,
 // and reports whether there was anything.
 func (t *tree) killRest() bool {

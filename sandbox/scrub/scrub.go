@@ -62,7 +62,8 @@ func Credential(name string) bool {
 		return true
 	}
 	return slices.ContainsFunc(secretWords, func(w string) bool {
-		return name == w || strings.HasSuffix(name, "_"+w)
+		before, ends := strings.CutSuffix(name, w)
+		return ends && (before == "" || strings.HasSuffix(before, "_"))
 	})
 }
 
