@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
@@ -44,5 +45,28 @@ func TestTwoMessagesWithAnInterruptAreBothKept(t *testing.T) {
 	}
 	if !slices.Equal(kept, []string{"the first word", "the second word"}) {
 		t.Errorf("kept %q", kept)
+	}
+}
+
+func TestFromItsSecondStepATurnIsDescribedAsWorkAndAlwaysAlike(t *testing.T) {
+	f := newFixture(t, read("a"), write("b", "b"), read("c"), scripted.Say("done"))
+	f.turn(f.open(), "look around")
+	reqs := f.model.Requests()
+	if len(reqs) != 4 {
+		t.Fatalf("%d requests", len(reqs))
+	}
+	opening, work := reqs[0].SystemText(), reqs[1].SystemText()
+	for _, word := range []string{"specification", "criterion"} {
+		if strings.Contains(strings.ToLower(opening), word) {
+			t.Errorf("the opening speaks of a %s", word)
+		}
+	}
+	if opening == work {
+		t.Error("the opening and the work are described alike")
+	}
+	for i, r := range reqs[2:] {
+		if r.SystemText() != work {
+			t.Errorf("request %d describes the work otherwise", i+3)
+		}
 	}
 }
