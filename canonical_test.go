@@ -31,6 +31,7 @@ type execution struct {
 	observed  bool // somebody watches
 	broadcast bool // and another process could
 	facade    bool // through the door, or the loop by itself
+	open      bool // under a policy that permits everything
 	cut       int  // the completion, from 1, in which the caller stops; it is resumed. 0: none
 }
 
@@ -104,6 +105,9 @@ func (e execution) carry(t *testing.T) (canonical string, together int64) {
 		turns = append(turns, work[e.cut-1:]...)
 	}
 	rules := policy.Default().Layer("app").AllowWrite("*").AllowExec("peek").DenyRead("secret/*")
+	if e.open {
+		rules = policy.Permissive()
+	}
 	var watch trace.Observer
 	if e.observed {
 		watch = trace.ObserverFunc(func(trace.Event) trace.Flow { return trace.Continue })
@@ -185,5 +189,16 @@ func TestTheCanonicalTraceDoesNotTellHowARunWasCarriedOut(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestTheDoorAddsNothingUnderAnOpenPolicyEither(t *testing.T) {
+	want, _ := execution{reads: 4, open: true}.carry(t)
+	if !strings.Contains(want, "secret/c.txt") || strings.Contains(want, "read refused") {
+		t.Errorf("something is refused under an open policy:\n%s", want)
+	}
+	got, _ := execution{reads: 4, open: true, facade: true, observed: true}.carry(t)
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Error(diff)
 	}
 }

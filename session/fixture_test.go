@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,10 +59,42 @@ func newFixture(t *testing.T, turns ...scripted.Turn) *fixture {
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
+		for i, r := range f.model.Requests() {
+			if why := unpaired(r); why != "" {
+				t.Errorf("request %d: %s", i+1, why)
+			}
+		}
 	})
 	f.store = st
 	f.cfg = harness.Config{Provider: f.model, Store: st, Policy: rules()}
 	return f
+}
+
+// unpaired says what every vendor would refuse of a request: a call without exactly
+// one result right behind it, or a result without a call.
+func unpaired(r *provider.Request) string {
+	for i, m := range r.Messages {
+		if m.Role == provider.RoleTool && (i == 0 || len(r.Messages[i-1].Calls) == 0) {
+			return fmt.Sprintf("message %d answers no call", i)
+		}
+		if len(m.Calls) == 0 {
+			continue
+		}
+		if i+1 == len(r.Messages) {
+			return fmt.Sprintf("the calls of message %d have no results", i)
+		}
+		want, got := map[string]int{}, map[string]int{}
+		for _, c := range m.Calls {
+			want[c.ID]++
+		}
+		for _, res := range r.Messages[i+1].Results {
+			got[res.CallID]++
+		}
+		if !maps.Equal(want, got) {
+			return fmt.Sprintf("the calls %v of message %d are answered by %v", want, i, got)
+		}
+	}
+	return ""
 }
 
 func (f *fixture) harness() *harness.Harness {

@@ -274,20 +274,44 @@ type Memory struct {
 // New returns a contract for goal in the directory root, with every default.
 func New(goal, root string) Contract { return Contract{Goal: goal, Root: root} }
 
-// Clone returns a copy that shares no slice with c.
+// Clone returns a copy that shares nothing with c that can be changed: of what
+// stands in Tools, Verify and Output, which are values of their own, the same is in
+// both.
 func (c Contract) Clone() Contract {
 	c.Constraints = slices.Clone(c.Constraints)
 	c.Tools = slices.Clone(c.Tools)
 	c.ToolMask = slices.Clone(c.ToolMask)
-	c.Toolchain = maps.Clone(c.Toolchain)
+	c.Toolchain = cloneOverrides(c.Toolchain)
 	c.Prompt.Instructions = slices.Clone(c.Prompt.Instructions)
 	c.Images = slices.Clone(c.Images)
 	c.Web.AllowedDomains = slices.Clone(c.Web.AllowedDomains)
 	c.Web.BlockedDomains = slices.Clone(c.Web.BlockedDomains)
+	c.Sandbox = cloneProfile(c.Sandbox)
 	if c.GateSandbox != nil {
-		c.GateSandbox = new(*c.GateSandbox)
+		c.GateSandbox = new(cloneProfile(*c.GateSandbox))
 	}
 	return c
+}
+
+func cloneProfile(p sandbox.Profile) sandbox.Profile {
+	p.Writable, p.Vars, p.Protect = slices.Clone(p.Writable), slices.Clone(p.Vars), slices.Clone(p.Protect)
+	p.Env.Keep, p.Env.Drop, p.Env.Secrets = slices.Clone(p.Env.Keep), slices.Clone(p.Env.Drop), slices.Clone(p.Env.Secrets)
+	p.Reads.Deny = slices.Clone(p.Reads.Deny)
+	return p
+}
+
+func cloneOverrides(o toolchain.Overrides) toolchain.Overrides {
+	o = maps.Clone(o)
+	for name, one := range o {
+		for _, list := range []*[]string{&one.Install, &one.Build, &one.Test, &one.Lint, &one.Format, &one.Run, &one.Check, &one.CacheDirs} {
+			*list = slices.Clone(*list)
+		}
+		if one.Manager != nil {
+			one.Manager = new(*one.Manager)
+		}
+		o[name] = one
+	}
+	return o
 }
 
 // ParallelReads is MaxParallelReads with its default.

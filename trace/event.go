@@ -114,7 +114,8 @@ type (
 		Used      int `json:"used"`
 		Discarded int `json:"discarded"`
 	}
-	// ToolCalled announces a call, before its result is known.
+	// ToolCalled announces a call, before its result is known. Target is cut at 8,192
+	// characters.
 	ToolCalled struct {
 		Name   string `json:"name"`
 		Target string `json:"target"`

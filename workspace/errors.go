@@ -192,6 +192,9 @@ type PatternError struct {
 }
 
 func (e *PatternError) Error() string {
+	if errors.Is(e.Err, errPatternTooLong) {
+		return fmt.Sprintf("the pattern has %d bytes and at most %d are searched for: search for a part of it", len(e.Pattern), maxPattern)
+	}
 	return fmt.Sprintf("pattern %s is not a regular expression (%v): put a backslash before characters that are meant literally", quote(e.Pattern), e.Err)
 }
 

@@ -30,14 +30,24 @@ type Matches struct {
 	TooLarge int     // files over MaxGrepFile, which were not searched
 }
 
+// maxPattern bounds a pattern, since a compiled one takes some hundred bytes of
+// memory for each of its own.
+const maxPattern = 10_000
+
+var errPatternTooLong = errors.New("it has more than 10,000 bytes")
+
 // Grep searches the text files of the workspace, line by line, for a regular
 // expression in the syntax of package regexp. glob, unless empty, limits the
 // files: it is matched against the whole relative path, "*" also matching "/".
-// At most limit matches are returned and all are counted.
+// At most limit matches are returned and all are counted. A pattern of more than
+// 10,000 bytes is a *PatternError.
 //
 // Links, the directories .git, target and node_modules, files that are not
 // UTF-8, and files that the policy denies reading contribute nothing.
 func (w *Workspace) Grep(ctx context.Context, pattern, glob string, limit int) (Matches, error) {
+	if len(pattern) > maxPattern {
+		return Matches{}, &PatternError{Pattern: pattern, Err: errPatternTooLong}
+	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return Matches{}, &PatternError{Pattern: pattern, Err: errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))}

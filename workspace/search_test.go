@@ -107,6 +107,12 @@ func TestGrepPatterns(t *testing.T) {
 	if !errors.As(err, &pe) || !strings.Contains(err.Error(), "backslash") {
 		t.Errorf("Grep of a bad pattern = %v", err)
 	}
+	for n, fits := range map[int]bool{maxPattern: true, maxPattern + 1: false} {
+		_, err := tr.Grep(t.Context(), strings.Repeat("x", n), "", 50)
+		if long := errors.Is(err, errPatternTooLong); long == fits || len(fmt.Sprint(err)) > 1000 {
+			t.Errorf("Grep of %d bytes = %.200v", n, err)
+		}
+	}
 }
 
 func TestMandatoryTextIsInEveryMatch(t *testing.T) {

@@ -196,6 +196,8 @@ const (
 	overruledByPolicy = "policy"       // which forbids it now
 	overruledByChange = "binding"      // to what it was for, which has changed
 	overruledByAsking = "new question" // which stands for more than it
+
+	withdrawnByReplay = "replay" // of the step, which did not put the request again
 )
 
 // stale refuses a call whose approval was for something that has changed since,

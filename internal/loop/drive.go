@@ -105,6 +105,7 @@ type drive struct {
 	untold        string                  // a verdict that it did not come to tell
 	due           []store.PendingApproval // approved, and not yet carried out
 	saidBefore    []store.PendingApproval // decided about calls of the step to come, before a crash
+	leftOpen      []store.PendingApproval // put by a dead drive for the step to come, or for the provider's host, and not decided
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash
 	announced     atomic.Int64            // changes that this drive has announced
@@ -527,6 +528,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
 	d.accounts, d.writes, d.saidBefore = nil, nil, nil
+	d.withdraw(ctx, func(store.PendingApproval) bool { return true })
 	if st.plan != nil {
 		d.endPlanning()
 	}

@@ -196,15 +196,20 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 	if err != nil {
 		return false, err
 	}
-	id, err := d.store.PutPending(ctx, d.lease, store.PendingApproval{
+	row := store.PendingApproval{
 		Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args,
 		Act: string(req.Act), Target: req.Target, Content: req.Content, Rule: req.Rule, Layer: req.Layer, Bound: bound,
-	})
-	if err != nil {
-		return false, err
+	}
+	id := d.openBefore(row)
+	if id == 0 {
+		d.withdraw(ctx, func(o store.PendingApproval) bool { return o.Step == row.Step && o.CallIndex == row.CallIndex })
+		if id, err = d.store.PutPending(ctx, d.lease, row); err != nil {
+			return false, err
+		}
 	}
 	req.ID = id
-	row, source, err := d.decided(ctx, c, req)
+	var source string
+	row, source, err = d.decided(ctx, c, req)
 	if err != nil {
 		return false, err
 	}
@@ -241,6 +246,36 @@ func (d *drive) decidedBefore(st *step, c *call, req approve.Request) (store.Pen
 		}
 	}
 	return store.PendingApproval{}, false
+}
+
+// openBefore takes up the request about this very call, and about the same files,
+// that an earlier drive of its step left open: who answers from another process is
+// shown one, and what is said to it counts. It is 0 where there is none.
+func (d *drive) openBefore(p store.PendingApproval) (id trace.RequestID) {
+	d.leftOpen = slices.DeleteFunc(d.leftOpen, func(o store.PendingApproval) bool {
+		if id != 0 || o.Step != p.Step || o.CallIndex != p.CallIndex || o.Tool != p.Tool || !bytes.Equal(o.Arguments, p.Arguments) || !bytes.Equal(o.Bound, p.Bound) ||
+			o.Act != p.Act || o.Target != p.Target || o.Content != p.Content || o.Rule != p.Rule || o.Layer != p.Layer {
+			return false
+		}
+		id = o.ID
+		return true
+	})
+	return id
+}
+
+// withdraw closes requests that an earlier drive left open and that its step, made
+// again, does not put: nobody waits for an answer to them.
+func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) bool) {
+	d.leftOpen = slices.DeleteFunc(d.leftOpen, func(o store.PendingApproval) bool {
+		if !which(o) {
+			return false
+		}
+		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: "the step was made again, and did not ask it"}
+		if _, err := d.store.ResolvePending(ctx, gone); err != nil {
+			d.log.Warn("a request that nobody waits for stays open", "run", d.runID(), "request", o.ID, "error", err)
+		}
+		return true
+	})
 }
 
 func (d *drive) wroteBefore(st *step, c *call) bool {

@@ -72,7 +72,7 @@ func (d *drive) batchSize(calls []*call) int {
 // it, checks its arguments, asks the policy and the approver, and journals it.
 // A call that does not get so far is settled with what the model is told.
 func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
-	d.emit(st.n, trace.ToolCalled{Name: c.name, Target: c.target()})
+	d.emit(st.n, trace.ToolCalled{Name: c.name, Target: shortTarget(c.target())})
 	if d.masked(c.name) {
 		d.refuseMasked(st, c)
 		return nil

@@ -436,6 +436,9 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		return err
 	}
 	for _, a := range approvals {
+		if a.Verdict == store.Undecided && (a.Step > d.last || a.Step == 0) {
+			d.leftOpen = append(d.leftOpen, a)
+		}
 		if a.Verdict == store.Approve {
 			if err := d.rememberRow(a); err != nil {
 				return err

@@ -216,6 +216,22 @@ func (c *call) fingerprint() string {
 	return c.name + ":" + hex.EncodeToString(sum[:])
 }
 
+// maxAnnounced is how many characters of a target a watcher is told: more than any
+// path has, and little enough to be passed on for every call.
+const maxAnnounced = 8192
+
+// shortTarget is a target as a watcher is told it. The whole stands in the trace, with
+// the arguments of the call.
+func shortTarget(target string) string {
+	if len(target) <= maxAnnounced {
+		return target
+	}
+	if runes := []rune(target); len(runes) > maxAnnounced {
+		return string(runes[:maxAnnounced]) + "…"
+	}
+	return target
+}
+
 // target is what an announcement of the call names: the first of the usual
 // arguments, else the tool itself.
 func (c *call) target() string {
