@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
@@ -193,6 +196,95 @@ func TestReadsThatNeedMoreThanTheRunHasAreRefusedBesideOthers(t *testing.T) {
 		want := "read a; note refused: needs full-access; slow refused: needs full-access; called probe"
 		if got := f.steps(res.RunID)[0].Decision; got != want {
 			t.Errorf("%d at once: %q, want %q", most, got, want)
+		}
+	}
+}
+
+// waiting is a read that waits until its context ends, and tells when it is inside.
+func waiting(inside chan<- int) tool.Tool {
+	return tool.New("slow", "Waits.", func(ctx context.Context, in struct {
+		N int `json:"n"`
+	}) (string, error) {
+		inside <- in.N
+		<-ctx.Done()
+		return "", ctx.Err()
+	}, tool.ReadOnly)
+}
+
+// A run that ends in the middle of a batch leaves no read of it running, starts none
+// of the others, and commits nothing of the step.
+func TestARunThatEndsLeavesNoReadOfItsBatchRunning(t *testing.T) {
+	inside := make(chan int, 20)
+	calls := make([]provider.ToolCall, 20)
+	for i := range calls {
+		calls[i] = scripted.Tool("slow", map[string]int{"n": i})
+	}
+	f := newFixture(t, scripted.Calls(calls...))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for range 3 {
+			<-inside
+		}
+		cancel()
+	}()
+	res, err := Run(ctx, f.host, f.contract(withTools(waiting(inside)), func(c *task.Contract) { c.MaxParallelReads = 3 }), nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	// That the three are over is seen by the leak detector of the package.
+	if n := len(inside); n > 0 {
+		t.Errorf("%d more reads began", n)
+	}
+	if n := len(f.steps(res.RunID)); n != 0 {
+		t.Errorf("%d steps are committed", n)
+	}
+}
+
+// A question in the middle of a batch lets stand what came before it and starts
+// nothing behind it, as it does for reads that run one by one.
+func TestAPauseInABatchLetsStandWhatCameBefore(t *testing.T) {
+	for _, most := range []int{1, 10} {
+		p := new(probe)
+		entered := 0
+		late := tool.New("note", "Comes later.", func(context.Context, struct{}) (string, error) { entered++; return "late", nil }, tool.ReadOnly)
+		f := newFixture(t, scripted.Calls(file("a.txt"), scripted.Tool("probe", nil), file("ask/x"), scripted.Tool("note", nil), file("a.txt")))
+		f.write("a.txt", "alpha\n")
+		f.write("ask/x", "asked\n")
+		f.host.Policy, f.host.Approver = open.Layer("asking").AskRead("ask/*"), deferring
+		res := f.must(trace.AwaitingApproval, withTools(p.tool(tool.ReadOnly), late), func(c *task.Contract) { c.MaxParallelReads = most })
+		row := f.steps(res.RunID)[0]
+		if p.count() != 1 || entered != 0 || row.Decision != "read a.txt; called probe" {
+			t.Errorf("%d at once: the call before ran %d times, the one behind %d times: %q", most, p.count(), entered, row.Decision)
+		}
+		obs, err := store.Collect(f.store.Observations(context.Background(), res.RunID))
+		if err != nil || len(obs) != 4 {
+			t.Fatalf("%d at once: %d observations, %v", most, len(obs), err)
+		}
+		for i, want := range []string{"alpha", "probed", "not executed", "not executed"} {
+			contains(t, "an observation", obs[i].Text, want)
+		}
+		if n := f.seen.count("tool_call"); n != 3 {
+			t.Errorf("%d at once: %d calls were announced, want those up to the one that waits", most, n)
+		}
+	}
+}
+
+func TestAToolThatIsDeniedIsOfferedAndNeverEntered(t *testing.T) {
+	for _, option := range []tool.Option{tool.ReadOnly, tool.Replayable} {
+		p := new(probe)
+		f := newFixture(t)
+		m := f.script(scripted.Calls(scripted.Tool("probe", nil), scripted.Tool("probe", nil)), scripted.Say("done"))
+		f.host.Policy = policy.Permissive().Layer("ops").DenyExec("probe")
+		res := f.must(trace.Finished, withTools(p.tool(option)))
+		if p.count() != 0 || !slices.ContainsFunc(m.Requests()[0].Tools, func(s provider.ToolSpec) bool { return s.Name == "probe" }) {
+			t.Errorf("it was called %d times, or not offered", p.count())
+		}
+		if rows := f.refusals(res.RunID); len(rows) != 2 || rows[0].Act != "exec" || rows[0].Target != "probe" || f.seen.count("refused") != 2 {
+			t.Errorf("refusals %+v", rows)
+		}
+		if open, err := f.store.OpenAttempts(context.Background(), res.RunID); err != nil || len(open) != 0 {
+			t.Errorf("open attempts %+v, %v", open, err)
 		}
 	}
 }

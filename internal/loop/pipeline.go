@@ -333,6 +333,9 @@ func (d *drive) invoke(ctx context.Context, c *call, tc tool.Call) returned {
 // means that the drive cannot go on: its context ended, or the journal could not
 // be written.
 func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+	if cause := context.Cause(ctx); cause != nil && c.early == nil {
+		return cause // it waited for its turn, and the run ended before that came
+	}
 	c.ran = true
 	var e returned
 	if c.early != nil {
