@@ -276,6 +276,9 @@ func TestAnApprovedCallLeavesInAnotherProcessWhatAnyCallLeaves(t *testing.T) {
 			res := f.must(trace.AwaitingApproval, withTools(p.tool()))
 			m := f.script(scripted.Say("done"))
 			h := f.another()
+			if waiting, err := Resume(context.Background(), h, res.RunID, Resumption{}); err != nil || waiting.Outcome != res.Outcome || len(m.Requests()) != 0 {
+				t.Errorf("a resume without a word: %s, %v, %d requests", waiting.Outcome, err, len(m.Requests()))
+			}
 			end, err := Resume(context.Background(), h, res.RunID, Resumption{
 				Decision: &Decision{ID: res.Outcome.RequestID, Decision: approve.Approve()}, Defaults: task.Contract{Tools: tool.Toolbox{p.tool()}},
 			})
