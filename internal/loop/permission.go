@@ -16,6 +16,7 @@ import (
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // attachPoll is how often a run that waits for its approver looks whether
@@ -397,7 +398,11 @@ func (d *drive) refuseRewrite(c *call, req approve.Request, m *approve.Modified)
 		return nil
 	}
 	j := judged{need: policy.Need{Act: req.Act, Target: filepath.ToSlash(m.Target)}}
-	if j.verdict = d.judge(j.need); j.verdict.Effect != policy.Deny {
+	j.verdict = d.judge(j.need)
+	if clean, err := d.workspace.Resolve(m.Target); req.Act == policy.Write && err == nil && clean == ".git" {
+		j.verdict = policy.Verdict{Effect: policy.Deny, Rule: workspace.GitFile, Matched: true}
+	}
+	if j.verdict.Effect != policy.Deny {
 		return nil
 	}
 	why := fmt.Sprintf("the approver changed it, and what it was changed into may not be done: %v", j.verdict.Refusal(j.need))

@@ -107,7 +107,7 @@ func TestAChangeThatCannotBeMadeIsRefusedAndNothingRuns(t *testing.T) {
 }
 
 func TestAChangeAcrossADenyIsRefusedBeforeTheAnswerIsStored(t *testing.T) {
-	for _, target := range []string{"locked/b.txt", "../b.txt", "/etc/b.txt"} {
+	for _, target := range []string{"locked/b.txt", "../b.txt", "/etc/b.txt", ".git", "sub/.git"} {
 		f := newFixture(t)
 		m := f.script(write("a.txt", "asked"), scripted.Say("done"))
 		text := "changed"
