@@ -90,6 +90,9 @@ type Line interface {
 	Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error)
 	// Ended is told how each command ended that Start started.
 	Ended(res *sandbox.Result)
+	// Refused is told of a redirect or a directory that the policy refuses when its
+	// turn comes: the line itself may have changed what the name leads to.
+	Refused(re *policy.RefusedError)
 	// Over says that nothing of the line runs any more, and which ceiling of the
 	// line as a whole ended it, "" for none. It is called once.
 	Over(hit sandbox.Cap)

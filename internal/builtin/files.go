@@ -76,14 +76,24 @@ func needPath(c tool.Call, path string, acts ...policy.Act) ([]policy.Need, erro
 		if err != nil {
 			return nil, err
 		}
-		if clean, err := c.Workspace.Resolve(path); what == policy.Write && err == nil && clean == ".git" {
-			// Git's tools ask to write .git, so the gate may let it pass; a file of
-			// that name is never written, whoever agrees.
-			return nil, byRule(workspace.GitFile).Refusal(n)
+		if what == policy.Write {
+			if err := gitFile(c.Workspace, n); err != nil {
+				return nil, err
+			}
 		}
 		needs = append(needs, n)
 	}
 	return needs, nil
+}
+
+// gitFile refuses to write a file called .git in the root. Git's tools ask to write
+// .git, so the gate may let it pass; a file of that name is never written, whoever
+// agrees.
+func gitFile(w *workspace.Workspace, n policy.Need) error {
+	if clean, err := w.Resolve(n.Target); err == nil && clean == ".git" {
+		return byRule(workspace.GitFile).Refusal(n)
+	}
+	return nil
 }
 
 // readHead is the room that the head of a read takes beside its path.

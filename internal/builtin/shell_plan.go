@@ -110,9 +110,9 @@ func (e *Env) planRedirect(ws *workspace.Workspace, s *shellStage, r *redirect) 
 	return refused
 }
 
-// needs is everything that the line wants to do, in its order. One denied part
-// refuses the whole.
-func (e *Env) shellNeeds(ws *workspace.Workspace, line *shellLine) []policy.Need {
+// shellNeeds is everything that the line wants to do, in its order. One denied part
+// refuses the whole, and so does the error.
+func (e *Env) shellNeeds(ws *workspace.Workspace, line *shellLine) ([]policy.Need, error) {
 	var needs []policy.Need
 	for _, s := range line.all() {
 		if s.isCd() {
@@ -130,11 +130,15 @@ func (e *Env) shellNeeds(ws *workspace.Workspace, line *shellLine) []policy.Need
 			case r.op == readFrom:
 				needs = append(needs, policy.Need{Act: policy.Read, Target: r.target})
 			default:
-				needs = append(needs, policy.Need{Act: policy.Write, Target: r.target})
+				n := policy.Need{Act: policy.Write, Target: r.target}
+				if err := gitFile(ws, n); err != nil {
+					return nil, err
+				}
+				needs = append(needs, n)
 			}
 		}
 	}
-	return needs
+	return needs, nil
 }
 
 // stageNeed is the permission to start a stage. A program that is given by a path
@@ -217,7 +221,7 @@ func newLineTool(e *Env, name, description string, run func(context.Context, too
 			if refused != nil {
 				return nil, nil
 			}
-			return e.shellNeeds(c.Workspace, line), nil
+			return e.shellNeeds(c.Workspace, line)
 		},
 		call: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 			text, err := lineOf(c)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
 )
@@ -148,7 +149,7 @@ func (r *shellRun) unavailable(p shellPipeline) bool {
 		if s.isCd() {
 			continue
 		}
-		if _, ok := r.directory(s); !ok {
+		if _, err := r.directory(s); err != nil {
 			continue // said when its turn comes
 		}
 		if _, err := r.env.resolveIn(r.call.Workspace, s); errors.Is(err, sandbox.ErrMissing) {
@@ -159,23 +160,37 @@ func (r *shellRun) unavailable(p shellPipeline) bool {
 	return false
 }
 
+var errNoDirectory = errors.New("no such directory")
+
 // directory is where a stage runs, links followed at this moment: a stage before
-// it may have changed what the name leads to.
-func (r *shellRun) directory(s *shellStage) (string, bool) {
-	real, err := r.call.Workspace.Canonical(s.dir)
-	if err != nil {
-		return "", false
+// it may have changed what the name leads to. The error is errNoDirectory, or the
+// refusal of what the name leads to now.
+func (r *shellRun) directory(s *shellStage) (string, error) {
+	ws := r.call.Workspace
+	if s.dir == "" {
+		return ws.Root(), nil
 	}
-	dir := filepath.Join(r.call.Workspace.Root(), filepath.FromSlash(real))
-	info, err := os.Stat(dir)
-	return dir, err == nil && info.IsDir()
+	need := policy.Need{Act: policy.Read, Target: s.dir}
+	if v := ws.CheckPath(need.Act, need.Target); v.Effect == policy.Deny {
+		return "", v.Refusal(need)
+	}
+	real, err := ws.Canonical(s.dir)
+	if err != nil {
+		return "", errNoDirectory
+	}
+	dir := filepath.Join(ws.Root(), filepath.FromSlash(real))
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", errNoDirectory
+	}
+	return dir, nil
 }
 
 func (r *shellRun) changeDirectory(s *shellStage) {
 	end := stageEnd{stage: s}
 	to, _ := s.destination(r.call.Workspace) // it was planned without a refusal
-	if _, ok := r.directory(&shellStage{dir: to}); !ok {
-		say(r.err, "cd: %s: no such directory", to)
+	if _, err := r.directory(&shellStage{dir: to}); err != nil {
+		r.refusal(err)
+		say(r.err, "cd: %s: %s", to, openReason(err))
 		end.status = statusFailed
 	}
 	r.ends = append(r.ends, end)
@@ -192,13 +207,15 @@ func (r *shellRun) stage(ctx context.Context, s *shellStage, in, out *os.File) (
 	}
 	t := streams{in: in, out: out, err: r.err}
 	defer t.close()
-	dir, ok := r.directory(s)
-	if !ok {
-		say(r.err, "%s: no such directory", s.dir)
+	dir, err := r.directory(s)
+	if err != nil {
+		r.refusal(err)
+		say(r.err, "%s: %s", s.dir, openReason(err))
 		return nil, statusFailed, nil
 	}
 	for _, red := range s.redirects {
 		if err := t.apply(ctx, r.call, red); err != nil {
+			r.refusal(err)
 			say(t.err, "%s: %s", red.target, openReason(err))
 			return nil, statusFailed, nil
 		}
@@ -221,6 +238,14 @@ func (r *shellRun) stage(ctx context.Context, s *shellStage, in, out *os.File) (
 		return nil, statusNotStart, nil
 	}
 	return nil, statusNotStart, fmt.Errorf("%q could not be started: %s", within(s.argv[0], 200), reason(err))
+}
+
+// refusal tells of an error that is one of the policy. The gate judged the line as
+// it was then, so this is the only record of it.
+func (r *shellRun) refusal(err error) {
+	if re := (*policy.RefusedError)(nil); errors.As(err, &re) {
+		r.start.Refused(re)
+	}
 }
 
 // openReason is why a redirect cannot be opened, in the words of the system.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
@@ -122,6 +123,9 @@ func (l *line) Ended(res *sandbox.Result) {
 		l.d.capHit(l.step, res.Applied, res.Cap)
 	}
 }
+
+// Refused records what the policy refused behind the gate, as the gate does.
+func (l *line) Refused(re *policy.RefusedError) { l.d.toolRefused(l.step, re) }
 
 // Over looks at the places that the line must leave alone, and ends the record of
 // the line. That of a handle is ended when the run learns of it.

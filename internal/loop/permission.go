@@ -16,6 +16,7 @@ import (
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // attachPoll is how often a run that waits for its approver looks whether
@@ -176,7 +177,7 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 	}
 	req := d.request(st, c, about)
 	if row, ok := d.decidedBefore(st, c, req); ok {
-		ok, err := d.applyDecision(st, c, asks, row, row.DecidedBy)
+		ok, err := d.applyDecision(ctx, st, c, asks, row, row.DecidedBy)
 		if err != nil || !ok {
 			return ok, err
 		}
@@ -219,7 +220,7 @@ func (d *drive) ask(ctx context.Context, st *step, c *call, needs []policy.Need,
 		d.rec.decision(st.n, about, "defer", "approver", "", id)
 		return false, nil
 	}
-	ok, err := d.applyDecision(st, c, asks, row, source)
+	ok, err := d.applyDecision(ctx, st, c, asks, row, source)
 	if err != nil || !ok {
 		return ok, err
 	}
@@ -288,7 +289,7 @@ func (d *drive) wroteBefore(st *step, c *call) bool {
 }
 
 // applyDecision carries out what a decided row says of the call.
-func (d *drive) applyDecision(st *step, c *call, asks []judged, row store.PendingApproval, source string) (bool, error) {
+func (d *drive) applyDecision(ctx context.Context, st *step, c *call, asks []judged, row store.PendingApproval, source string) (bool, error) {
 	decision := string(row.Verdict)
 	for _, j := range asks {
 		d.rec.decision(st.n, j, decision, source, "", row.ID)
@@ -301,10 +302,15 @@ func (d *drive) applyDecision(st *step, c *call, asks []judged, row store.Pendin
 	if err := d.rememberRow(row); err != nil {
 		return false, err
 	}
-	if len(row.Modified) > 0 {
-		return d.applyRewrite(st, c, row)
+	if len(row.Modified) == 0 {
+		return true, nil
 	}
-	return true, nil
+	ok, err := d.applyRewrite(st, c, row)
+	if ok || err != nil {
+		return ok, err
+	}
+	// Another process changed the act into one that the policy forbids.
+	return false, d.store.Overrule(ctx, d.lease, store.Overruled{ID: row.ID, By: overruledByPolicy, Reason: c.forbidden})
 }
 
 // request is what the approver is told of a call.
@@ -363,9 +369,11 @@ func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request,
 			d.owed += max(sp.Usage.TotalTokens, 0)
 		}
 	}
+	var fault *rewriteRefusal
 	if dec.Kind == approve.DecisionApprove {
-		if why := rewriteFault(c.name, c.args, req, dec.Modified); why != "" {
-			dec = approve.Deny(why)
+		dec.Modified = realChange(req, dec.Modified)
+		if fault = d.refuseRewrite(c, req, dec.Modified); fault != nil {
+			dec = approve.Deny(fault.why)
 		}
 	}
 	r := store.ApprovalDecision{ID: req.ID, By: "approver", Reason: dec.Reason}
@@ -390,10 +398,58 @@ func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request,
 		return store.PendingApproval{}, "", err
 	}
 	row, err := d.store.Pending(ctx, req.ID)
-	if mine {
-		return row, "approver", err
+	if !mine {
+		return row, "attached", err
 	}
-	return row, "attached", err
+	if fault != nil {
+		d.rec.refusal(req.Step, fault.judged, fault.performed)
+		d.emit(req.Step, trace.RefusedAct{
+			Act: string(req.Act), Target: needTarget(fault.need), Rule: fault.verdict.Rule, Layer: fault.verdict.Layer,
+		})
+	}
+	return row, "approver", err
+}
+
+// rewriteRefusal is an approver's change of a call that is not honoured.
+type rewriteRefusal struct {
+	judged
+	performed string // what the call was changed into, where that is not what was judged
+	why       string
+}
+
+// refuseRewrite judges an approver's change of a call, before the answer is stored:
+// no row must say that something is approved which will not be done. It returns nil
+// for a change that is made.
+func (d *drive) refuseRewrite(c *call, req approve.Request, m *approve.Modified) *rewriteRefusal {
+	if why := rewriteFault(c.name, c.args, req, m); why != "" {
+		asked := judged{need: policy.Need{Act: req.Act, Target: req.Target}, verdict: policy.Verdict{Rule: req.Rule, Layer: req.Layer}}
+		into := "other content"
+		if m.Target != "" && m.Target != req.Target {
+			into = clean(m.Target)
+		}
+		return &rewriteRefusal{asked, into, why}
+	}
+	if m == nil || m.Target == "" {
+		return nil
+	}
+	j := judged{need: policy.Need{Act: req.Act, Target: filepath.ToSlash(m.Target)}}
+	j.verdict = d.judge(j.need)
+	if clean, err := d.workspace.Resolve(m.Target); req.Act == policy.Write && err == nil && clean == ".git" {
+		j.verdict = policy.Verdict{Effect: policy.Deny, Rule: workspace.GitFile, Matched: true}
+	}
+	if j.verdict.Effect != policy.Deny {
+		return nil
+	}
+	why := fmt.Sprintf("the approver changed it, and what it was changed into may not be done: %v", j.verdict.Refusal(j.need))
+	return &rewriteRefusal{j, "", why}
+}
+
+// realChange is m, or nil when it asks for what was asked anyway.
+func realChange(req approve.Request, m *approve.Modified) *approve.Modified {
+	if m == nil || m.Target != "" && m.Target != req.Target || m.Content != nil && (req.Act == policy.Write || *m.Content != req.Content) {
+		return m
+	}
+	return nil
 }
 
 // rewriteFault says why an approver's change of a call cannot be honoured, or

@@ -270,8 +270,13 @@ func (d *drive) recordRefusal(st *step, c *call) {
 		return
 	}
 	c.refusal = nil
-	d.rec.refusal(st.n, judged{need: policy.Need{Act: re.Act, Target: re.Target}, verdict: policy.Verdict{Rule: re.Rule, Layer: re.Layer}}, "")
-	d.emit(st.n, trace.RefusedAct{Act: string(re.Act), Target: re.Target, Rule: re.Rule, Layer: re.Layer})
+	d.toolRefused(st.n, re)
+}
+
+// toolRefused records a refusal that no gate made, and tells of it.
+func (d *drive) toolRefused(step int, re *policy.RefusedError) {
+	d.rec.refusal(step, judged{need: policy.Need{Act: re.Act, Target: re.Target}, verdict: policy.Verdict{Rule: re.Rule, Layer: re.Layer}}, "")
+	d.emit(step, trace.RefusedAct{Act: string(re.Act), Target: re.Target, Rule: re.Rule, Layer: re.Layer})
 }
 
 // ended is how a tool came back.
@@ -328,6 +333,9 @@ func (d *drive) invoke(ctx context.Context, c *call, tc tool.Call) returned {
 // means that the drive cannot go on: its context ended, or the journal could not
 // be written.
 func (d *drive) runCall(ctx context.Context, st *step, c *call) error {
+	if cause := context.Cause(ctx); cause != nil && c.early == nil {
+		return cause // it waited for its turn, and the run ended before that came
+	}
 	c.ran = true
 	var e returned
 	if c.early != nil {

@@ -229,38 +229,39 @@ func (d Decision) forStore(ctx context.Context, st *store.Store) (*store.Approva
 	default:
 		return nil, nil // a second deferral decides nothing: the run still waits
 	}
-	if err := d.fits(ctx, st); err != nil {
+	change, err := d.change(ctx, st)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if out.Modified, err = jsonOf(d.Decision.Modified); err != nil {
+	if out.Modified, err = jsonOf(change); err != nil {
 		return nil, err
 	}
 	out.Remember, err = jsonOf(d.Decision.Remember)
 	return out, err
 }
 
-// fits reports whether what the decision makes of the act can be done: what is
-// done must be what was approved.
-func (d Decision) fits(ctx context.Context, st *store.Store) error {
+// change is what the decision makes of the act, nil for what was asked. It fails
+// with what cannot be done: what is done must be what was approved.
+func (d Decision) change(ctx context.Context, st *store.Store) (*approve.Modified, error) {
 	if d.Decision.Modified == nil {
-		return nil
+		return nil, nil
 	}
 	row, err := st.Pending(ctx, d.ID)
 	if err != nil {
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // entering the run says so better
+			return nil, nil // entering the run says so better
 		}
-		return err
+		return nil, err
 	}
 	req := approve.Request{Act: policy.Act(row.Act), Target: row.Target, Content: row.Content}
-	if err := req.CheckModified(d.Decision.Modified); err != nil {
-		return err
+	m := realChange(req, d.Decision.Modified)
+	if err := req.CheckModified(m); err != nil {
+		return nil, err
 	}
-	if why := rewriteFault(row.Tool, row.Arguments, req, d.Decision.Modified); why != "" {
-		return &task.InvalidError{Field: "decision", Reason: why}
+	if why := rewriteFault(row.Tool, row.Arguments, req, m); why != "" {
+		return nil, &task.InvalidError{Field: "decision", Reason: why}
 	}
-	return nil
+	return m, nil
 }
 
 // DecideFrom decides a request of a run that another process drives, and reports
