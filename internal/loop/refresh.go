@@ -62,7 +62,11 @@ func (d *drive) refresh(ctx context.Context, room int) (map[int]prompt.Fresh, er
 // lookAgain reads one file again if it has to be; ok is false when what was
 // shown still holds.
 func (d *drive) lookAgain(ctx context.Context, r prompt.Read, digests map[string]string) (prompt.Fresh, bool) {
-	if v := d.workspace.CheckPath(policy.Read, r.Target); v.Effect != policy.Allow {
+	switch d.workspace.CheckPath(policy.Read, r.Target).Effect {
+	case policy.Allow:
+	case policy.Deny: // it was allowed once: the rule is new, or a link has taken the file's place
+		return prompt.Fresh{Why: "it may not be read by now"}, true
+	default:
 		return prompt.Fresh{Why: "the policy does not allow it outright"}, r.Stale()
 	}
 	now, known := digests[r.Target]
