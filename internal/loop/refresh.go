@@ -64,7 +64,7 @@ func (d *drive) refresh(ctx context.Context, room int) (map[int]prompt.Fresh, er
 func (d *drive) lookAgain(ctx context.Context, r prompt.Read, digests map[string]string) (prompt.Fresh, bool) {
 	may := d.workspace.CheckPath(policy.Read, r.Target).Effect
 	if may == policy.Deny { // it was allowed once: the rule is new, or a link has taken the file's place
-		return prompt.Fresh{Why: "it may not be read by now"}, true
+		return prompt.Fresh{Why: "the policy does not allow it any more"}, true
 	}
 	now, known := digests[r.Target]
 	if !known {

@@ -33,9 +33,9 @@ func TestAReadThatMayNotBeMadeAgainIsNotShown(t *testing.T) {
 	}{
 		{"a read that asks", "asked/a", write("asked/a", "NEW-WORDS\n"), "the policy does not allow it outright"},
 		{"a read that asks, of what a command changed", "asked/a", command("sh", "-c", "echo NEW-WORDS > asked/a"), "the policy does not allow it outright"},
-		{"a link out of the workspace", "a", command("sh", "-c", "rm a && ln -s "+outside+" a"), "it may not be read by now"},
-		{"a link to what may not be read", "a", command("sh", "-c", "rm a && ln -s hidden/key a"), "it may not be read by now"},
-		{"a link in the middle", "d/key", command("sh", "-c", "rm -r d && ln -s hidden d"), "it may not be read by now"},
+		{"a link out of the workspace", "a", command("sh", "-c", "rm a && ln -s "+outside+" a"), "the policy does not allow it any more"},
+		{"a link to what may not be read", "a", command("sh", "-c", "rm a && ln -s hidden/key a"), "the policy does not allow it any more"},
+		{"a link in the middle", "d/key", command("sh", "-c", "rm -r d && ln -s hidden d"), "the policy does not allow it any more"},
 		{"nothing", "a", command("sh", "-c", "rm a"), ""},
 		{"a directory", "a", command("sh", "-c", "rm a && mkdir a"), ""},
 		{"a pipe that nobody writes to", "a", command("sh", "-c", "rm a && mkfifo a"), ""},
