@@ -34,7 +34,8 @@ type Sink struct {
 	// Token gets the deltas of the assistant's text, uncut and untrimmed: what
 	// a successful call streamed, concatenated, is exactly Response.Text. Tool
 	// arguments and thinking never appear here. The deltas of a call that fails
-	// are not withdrawn.
+	// are not withdrawn. A provider that does not stream may leave it alone: who
+	// watches is then shown the whole text behind the call.
 	Token func(text string)
 
 	// Call gets each tool call as soon as it is complete. index is the position

@@ -110,7 +110,7 @@ func attachHelper(ctx context.Context, dir, role string) error {
 		a := session.Attach(st, 1)
 		for {
 			events, err := a.Poll(ctx)
-			if err != nil {
+			if err != nil && !errors.Is(err, store.ErrNotFound) { // the run may be yet to come
 				return err
 			}
 			for _, ev := range events {

@@ -247,3 +247,12 @@ func turnError(t *testing.T, err error) *session.TurnError {
 	}
 	return te
 }
+
+// content is what a file of the workspace holds; nothing when there is none.
+func (f *fixture) content(name string) string {
+	b, err := os.ReadFile(filepath.Join(f.dir, name))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -164,7 +164,11 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	began := time.Now()
 	resp, err := d.ask1(ctx, req, sink)
 	took := time.Since(began)
-	if pump != nil {
+	switch {
+	case pump == nil:
+	case err == nil && resp != nil:
+		pump.end(resp.Text)
+	default:
 		pump.close()
 	}
 	switch {

@@ -62,8 +62,9 @@ func (d *drive) refresh(ctx context.Context, room int) (map[int]prompt.Fresh, er
 // lookAgain reads one file again if it has to be; ok is false when what was
 // shown still holds.
 func (d *drive) lookAgain(ctx context.Context, r prompt.Read, digests map[string]string) (prompt.Fresh, bool) {
-	if v := d.workspace.CheckPath(policy.Read, r.Target); v.Effect != policy.Allow {
-		return prompt.Fresh{Why: "the policy does not allow it outright"}, r.Stale()
+	may := d.workspace.CheckPath(policy.Read, r.Target).Effect
+	if may == policy.Deny { // it was allowed once: the rule is new, or a link has taken the file's place
+		return prompt.Fresh{Why: "the policy does not allow it any more"}, true
 	}
 	now, known := digests[r.Target]
 	if !known {
@@ -75,6 +76,9 @@ func (d *drive) lookAgain(ctx context.Context, r prompt.Read, digests map[string
 	}
 	if known && !r.Stale() && now == r.Digest {
 		return prompt.Fresh{}, false
+	}
+	if may != policy.Allow {
+		return prompt.Fresh{Why: "the policy does not allow it outright"}, true
 	}
 	at := span{r.Target, r.First, r.Count}
 	if was, ok := d.looks.made[at]; ok && known && now != "" && was.digest == now {

@@ -190,7 +190,7 @@ func TestTheTraceIsTheSameHoweverReadsRun(t *testing.T) {
 		p := &probe{}
 		boom := tool.New("boom", "Panics.", func(context.Context, struct{}) (string, error) { panic("boom") }, tool.ReadOnly)
 		res := f.turn(withTools(p.tool(tool.ReadOnly), boom), func(c *task.Contract) { c.MaxParallelReads = cap })
-		events := slices.DeleteFunc(f.seen.all, func(ev trace.Event) bool { return ev.Kind() == "speculated" })
+		events := slices.DeleteFunc(f.seen.all, func(ev trace.Event) bool { return ev.Kind() == "speculated" || ev.Kind() == "token" })
 		for i := range events {
 			if e, ok := events[i].Fact.(trace.PromptComposed); ok {
 				e.Bytes = 0

@@ -1,10 +1,14 @@
 package loop
 
-import "sync"
+import (
+	"sync"
+	"unicode/utf8"
+)
 
 // tokenPump carries streamed text from the wire to a watcher. The wire never
 // waits for the watcher: the queue between them has no bound, and close returns
-// when everything in it was handed over.
+// when everything in it was handed over. What it hands over is text: a character
+// that a delta ends within waits for its rest.
 type tokenPump struct {
 	emit func(text string)
 	done chan struct{}
@@ -12,6 +16,8 @@ type tokenPump struct {
 	mu     sync.Mutex
 	ready  *sync.Cond
 	queue  []string
+	begun  string // the start of a character, whose rest is to come
+	fed    bool
 	closed bool
 }
 
@@ -47,14 +53,53 @@ func (p *tokenPump) put(text string) {
 		return
 	}
 	p.mu.Lock()
-	p.queue = append(p.queue, text)
+	p.fed = true
+	text = p.begun + text
+	n := whole(text)
+	p.begun = text[n:]
+	p.add(text[:n])
 	p.mu.Unlock()
+}
+
+// add queues text; mu is held.
+func (p *tokenPump) add(text string) {
+	if text == "" {
+		return
+	}
+	p.queue = append(p.queue, clean(text))
 	p.ready.Signal()
+}
+
+// whole is how much of text comes before a character that its end cuts in two.
+func whole(text string) int {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
+		if !utf8.RuneStart(text[i]) {
+			continue
+		}
+		if !utf8.FullRuneInString(text[i:]) {
+			return i
+		}
+		break
+	}
+	return len(text)
+}
+
+// end closes the pump behind an answer: one that did not stream is handed over
+// as a whole, so that who watches has read what was said.
+func (p *tokenPump) end(answer string) {
+	p.mu.Lock()
+	fed := p.fed
+	p.mu.Unlock()
+	if !fed {
+		p.put(answer)
+	}
+	p.close()
 }
 
 func (p *tokenPump) close() {
 	p.mu.Lock()
-	p.closed = true
+	p.add(p.begun)
+	p.begun, p.closed = "", true
 	p.mu.Unlock()
 	p.ready.Signal()
 	<-p.done
