@@ -299,26 +299,30 @@ func (s *Store) MemoryList(ctx context.Context, workspace string) (es []MemoryEn
 }
 
 // MemoryListBoth lists a workspace's notes and those kept for every workspace,
-// each as MemoryList does. It is one statement, because a run asks on every step.
+// each as MemoryList does.
 func (s *Store) MemoryListBoth(ctx context.Context, workspace string) (own, shared []MemoryEntry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, classify(ctx, "list memory", err)
 	}
 	// A few rows by their key: hearing a cancellation within would cost more than
 	// reading them, because the driver starts goroutines for it.
-	err = s.read(context.WithoutCancel(ctx), "list memory", func(q *query) error {
-		all, err := list(q, listBoth, []any{workspace, GlobalMemoryWorkspace}, scanMemory)
-		own, shared = nil, nil
-		for _, e := range all {
-			if e.Workspace == workspace {
-				own = append(own, e)
-			} else {
-				shared = append(shared, e)
-			}
+	n := Notes{Workspace: workspace}
+	err = s.read(context.WithoutCancel(ctx), "list memory", n.list)
+	return n.Own, n.Shared, err
+}
+
+// list reads the notes anew.
+func (n *Notes) list(q *query) error {
+	n.Own, n.Shared = nil, nil
+	all, err := list(q, listBoth, []any{n.Workspace, GlobalMemoryWorkspace}, scanMemory)
+	for _, e := range all {
+		if e.Workspace == n.Workspace {
+			n.Own = append(n.Own, e)
+		} else {
+			n.Shared = append(n.Shared, e)
 		}
-		return err
-	})
-	return own, shared, err
+	}
+	return err
 }
 
 // MemoryPin pins or unpins a note and reports whether there is one.

@@ -380,3 +380,28 @@ func TestAFollowerHearsWhatIsWrittenWhileItWaits(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNotesBehindAStepComeWithItsCommit(t *testing.T) {
+	ctx := context.Background()
+	s := newFile(t)
+	d := start(t, s, RunStart{})
+	for _, e := range []MemoryEntry{
+		{Workspace: "/w", Key: "build", Value: "make all"},
+		{Workspace: GlobalMemoryWorkspace, Key: "editor", Value: "none"},
+		{Workspace: "/other", Key: "build", Value: "ninja"},
+	} {
+		if _, err := s.Remember(ctx, d, e, MemoryLimits{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := aStep(1)
+	c.Notes = &Notes{Workspace: "/w"}
+	commit(t, s, d, c)
+	own, shared, err := s.MemoryListBoth(ctx, "/w")
+	if err != nil || len(own) != 1 || len(shared) != 1 {
+		t.Fatalf("%+v, %+v, %v", own, shared, err)
+	}
+	if diff := cmp.Diff(&Notes{Workspace: "/w", Own: own, Shared: shared}, c.Notes); diff != "" {
+		t.Errorf("notes of the commit (-want +got):\n%s", diff)
+	}
+}

@@ -43,6 +43,17 @@ type StepCommit struct {
 	Decided  []trace.PlanID
 	// Finish ends the run in the same transaction, when the outcome is known.
 	Finish *Finish
+	// Notes, when set, is filled with the notes as they stand behind the step: a run
+	// that goes on asks for them on every step, and a read of its own costs more than
+	// reading them with the commit.
+	Notes *Notes
+}
+
+// Notes are the notes that a run may recall.
+type Notes struct {
+	Workspace string        // whose notes are wanted
+	Own       []MemoryEntry // of the workspace, as MemoryList has them
+	Shared    []MemoryEntry // kept for every workspace
 }
 
 // Draw is a step's draw on the budget of its tree.
@@ -91,6 +102,11 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 			}
 			if err := s.commitStep(t, d, c); err != nil {
 				return err
+			}
+			if c.Notes != nil {
+				if err := c.Notes.list(&t.query); err != nil {
+					return err
+				}
 			}
 			if c.Finish == nil {
 				return nil

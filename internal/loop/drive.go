@@ -85,6 +85,7 @@ type drive struct {
 	unheard       []store.Said    // what an operator said to an earlier drive, until it is heard
 	about         memory.Words    // what the run has named so far
 	words         memory.Cache
+	notes         *store.Notes         // read with the commit of the last step, for the next one
 	evidence      map[string]*evidence // by scope of notes
 	looks         looks
 	foldAgain     int // tokens of the ledger under which a fruitless fold is not tried again
@@ -518,6 +519,8 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 		if out.Kind == trace.Success || out.Kind == trace.Finished {
 			c.Finish.Reply = st.said()
 		}
+	} else if d.criterion == nil { // a gate takes its time, and notes may change meanwhile
+		c.Notes = &store.Notes{Workspace: d.memoryKey()}
 	}
 	err := d.store.CommitStep(ctx, d.lease, c)
 	if err != nil && !headConflict(err) {
@@ -528,6 +531,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
 	d.accounts, d.writes, d.saidBefore = nil, nil, nil
+	d.notes = c.Notes
 	d.withdraw(ctx, func(store.PendingApproval) bool { return true })
 	if st.plan != nil {
 		d.endPlanning()

@@ -34,7 +34,7 @@ func (d *drive) recall(ctx context.Context) (recalled, error) {
 		d.about.Add(subject)
 	}
 	var r recalled
-	own, shared, err := d.store.MemoryListBoth(ctx, d.memoryKey())
+	own, shared, err := d.notesNow(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -42,6 +42,16 @@ func (d *drive) recall(ctx context.Context) (recalled, error) {
 		r.notes.Shared, err = d.ranked(ctx, store.GlobalMemoryWorkspace, shared)
 	}
 	return r, err
+}
+
+// notesNow are the notes as the last step left them, where nothing has taken time
+// since then, and else as they are.
+func (d *drive) notesNow(ctx context.Context) (own, shared []store.MemoryEntry, err error) {
+	if n := d.notes; n != nil {
+		d.notes = nil
+		return n.Own, n.Shared, nil
+	}
+	return d.store.MemoryListBoth(ctx, d.memoryKey())
 }
 
 // memoryKey names the workspace among all that a store remembers. It is the
