@@ -219,5 +219,19 @@ func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
 		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Write, Target: in.Path}, byRule("<not a new directory below the workspace root>"),
 			fmt.Sprintf("%q is not a new directory below the workspace root.", in.Path))
 	}
+	// A checkout is a copy of every tracked file, below another name.
+	tracked, err := g.git([]string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
+	if err != nil || !tracked.Success() {
+		return tracked, err
+	}
+	if tracked.Stdout.Elided > 0 {
+		return gitResult{}, errTooMany
+	}
+	for _, name := range splitNames(tracked.Stdout.String()) {
+		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny {
+			return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, v,
+				"The policy forbids reading a file that git tracks, and a checkout would be a copy of it.")
+		}
+	}
 	return g.git([]string{"worktree", "add", "-b", in.Name}, "./"+path.Clean(real))
 }

@@ -152,3 +152,18 @@ func TestANewBranchNamesNoFile(t *testing.T) {
 		t.Errorf("git_branch = %+v", res)
 	}
 }
+
+func TestAWorktreeIsNoCopyOfWhatIsDenied(t *testing.T) {
+	r := newRepo(t, policy.Permissive().Layer("ops").DenyRead("secrets/*"))
+	r.write("secrets/k", "KEY1\n")
+	r.git("add", "secrets/k")
+	r.git("commit", "-qm", "by a person")
+	got, res := r.call("git_worktree", `{"name":"b","path":"copy"}`)
+	if !res.Failed {
+		t.Errorf("it was made:\n%s", got)
+	}
+	wantLacks(t, got, "KEY1", "secrets/k")
+	if _, err := os.Stat(filepath.Join(r.root, "copy")); err == nil {
+		t.Error("there is a checkout")
+	}
+}

@@ -42,7 +42,7 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 	} {
 		b.call(call[0], call[1])
 	}
-	subcommands := []string{"rev-parse", "config", "status", "diff", "log", "ls-files", "add", "commit", "switch", "worktree"}
+	subcommands := []string{"rev-parse", "config", "status", "diff", "log", "ls-files", "ls-tree", "add", "commit", "switch", "worktree"}
 	forbidden := []string{"push", "fetch", "pull", "clone", "remote", "reset", "checkout", "restore", "rebase", "merge", "stash", "clean", "gc", "prune",
 		"filter-branch", "remove", "rm", "mv", "branch", "tag", "update-ref", "apply", "am", "revert", "cherry-pick", "-D", "-f", "--force", "-A", "--amend", "--exec-path"}
 	used := map[string]bool{}
@@ -86,6 +86,12 @@ func TestEveryCommandLineOfGit(t *testing.T) {
 		if sub == "worktree" {
 			if strings.Join(rest, " ") != "add -b reset -- ./checkout" {
 				t.Errorf("worktree has the arguments %q", rest)
+			}
+			rest = nil
+		}
+		if sub == "ls-tree" {
+			if strings.Join(rest, " ") != "-r -z --name-only HEAD" {
+				t.Errorf("ls-tree has the arguments %q", rest)
 			}
 			rest = nil
 		}
