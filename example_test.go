@@ -29,7 +29,7 @@ func Example() {
 	check(err)
 	defer st.Close()
 	pol := policy.Default().Layer("app").
-		AllowRead("*").AllowWrite("src/*").DenyRead("secrets").
+		AllowRead("*").AllowWrite("src/*").DenyRead("secrets/*").
 		AllowExec("go test*").DenyExec("git push*")
 	h, err := harness.New(harness.Config{Provider: prov, Store: st, Policy: pol, Approver: approve.Stdin(os.Stdin, os.Stdout)})
 	check(err)

@@ -78,7 +78,7 @@ func mend(ctx context.Context, out io.Writer, prov provider.Provider, db, repo s
 		return nil, nil, err
 	}
 	pol := policy.Default().Layer("app").
-		AllowRead("*").AllowWrite("src/*").DenyRead("secrets").
+		AllowRead("*").AllowWrite("src/*").DenyRead("secrets/*").
 		AllowExec("go test*").DenyExec("git push*")
 	h, err := harness.New(harness.Config{
 		Provider: prov, Store: st, Policy: pol,
