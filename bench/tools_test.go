@@ -23,7 +23,7 @@ func BenchmarkPolicyDecision(b *testing.B) {
 			pol = pol.Layer(fmt.Sprint("layer", i/10)).DenyRead(fmt.Sprintf("secrets%d/*", i)).DenyExec(fmt.Sprintf("tool%d push*", i))
 		}
 		for _, need := range []policy.Need{
-			{Act: policy.Read, Target: "src/module/handler.go", Resolved: "/work/project/src/module/handler.go"},
+			{Act: policy.Read, Target: "src/module/handler.go", Resolved: "/home/me/project/src/module/handler.go"},
 			{Act: policy.Exec, Target: "go", Argv: []string{"go", "test", "./..."}},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", need.Act, n), func(b *testing.B) {

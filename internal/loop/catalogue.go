@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
 )
 
@@ -22,7 +23,20 @@ type catalogue struct {
 type offered struct {
 	tool    tool.Tool
 	spec    tool.Spec
+	mode    sandbox.Mode // that it needs; empty: whatever the run has
 	builtin bool
+}
+
+// offer asks a tool once for what it is, before anything depends on the answer.
+func offer(t tool.Tool, builtin bool) *offered {
+	o := &offered{tool: t, spec: t.Spec(), builtin: builtin}
+	if len(o.spec.Schema) == 0 {
+		o.spec.Schema = noArguments
+	}
+	if n, ok := t.(tool.ModeNeeder); ok {
+		o.mode = n.NeedsMode()
+	}
+	return o
 }
 
 var noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
@@ -30,11 +44,9 @@ var noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
 func newCatalogue(builtin, registered []tool.Tool) *catalogue {
 	c := &catalogue{byName: map[string]*offered{}}
 	add := func(t tool.Tool, builtin bool) {
-		spec := t.Spec()
-		if len(spec.Schema) == 0 {
-			spec.Schema = noArguments
-		}
-		c.byName[spec.Name] = &offered{t, spec, builtin}
+		o := offer(t, builtin)
+		spec := o.spec
+		c.byName[spec.Name] = o
 		c.names = append(c.names, spec.Name)
 		c.specs = append(c.specs, provider.ToolSpec{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 		if !builtin {
@@ -52,11 +64,12 @@ func newCatalogue(builtin, registered []tool.Tool) *catalogue {
 
 // with returns the catalogue with one more tool of the library, offered last.
 func (c *catalogue) with(t tool.Tool) *catalogue {
-	spec := t.Spec()
+	o := offer(t, true)
+	spec := o.spec
 	out := &catalogue{extra: c.extra, byName: maps.Clone(c.byName)}
 	out.specs = append(slices.Clone(c.specs), provider.ToolSpec{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 	out.names = append(slices.Clone(c.names), spec.Name)
-	out.byName[spec.Name] = &offered{t, spec, true}
+	out.byName[spec.Name] = o
 	return out
 }
 
@@ -75,9 +88,5 @@ func (c *catalogue) without(name string) *catalogue {
 // many calls ran at once.
 func (c *catalogue) overlaps(name string) bool {
 	o, ok := c.byName[name]
-	if !ok || !o.spec.IsReadOnly() {
-		return false
-	}
-	n, ok := o.tool.(tool.ModeNeeder)
-	return !ok || n.NeedsMode() == ""
+	return ok && o.spec.IsReadOnly() && o.mode == ""
 }

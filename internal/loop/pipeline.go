@@ -133,11 +133,11 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 // modeSuffices refuses a call whose tool needs to write where the run's commands may
 // not. Nobody is asked: no answer could help.
 func (d *drive) modeSuffices(st *step, c *call) bool {
-	n, ok := c.tool.(tool.ModeNeeder)
-	if !ok || n.NeedsMode() == "" || n.NeedsMode().SatisfiedBy(d.profile.Mode) {
+	mode := d.catalogue.byName[c.name].mode
+	if mode == "" || mode.SatisfiedBy(d.profile.Mode) {
 		return true
 	}
-	needs := string(n.NeedsMode())
+	needs := string(mode)
 	c.refuse(st.n, c.name+" refused: needs "+needs, prompt.NeedsContainment(c.name, needs, string(d.profile.Mode)))
 	return false
 }
