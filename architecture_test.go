@@ -19,7 +19,7 @@ var layers = []string{
 	"internal/loop", "internal/prompt", "internal/builtin",
 	"task", "agent", "verify", "approve", "tool", "mcp", "config",
 	"store", "trace", "budget", "provider", "sandbox", "toolchain", "workspace", "memory", "policy",
-	"internal/failpoint", "internal/buildinfo",
+	"internal/failpoint", "internal/buildinfo", "internal/textwords",
 }
 
 // outside may import anything of the module and must not be imported by it.

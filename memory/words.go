@@ -2,12 +2,9 @@ package memory
 
 import (
 	"slices"
-	"strings"
-	"unicode"
-)
 
-// minWord is the length under which a word tells nothing about a subject.
-const minWord = 3
+	"github.com/initorigin/io-harness-go/internal/textwords"
+)
 
 // Words is a set of words in lower case.
 type Words map[string]struct{}
@@ -22,29 +19,7 @@ func WordsOf(text string) Words {
 
 // Add puts the words of a text into w.
 func (w Words) Add(text string) {
-	eachWord(text, func(word string) { w[word] = struct{}{} })
-}
-
-// eachWord hands over the words of a text in lower case, as often as they occur.
-func eachWord(text string, fn func(string)) {
-	start, chars := -1, 0
-	end := func(at int) {
-		if start >= 0 && chars >= minWord {
-			fn(strings.ToLower(text[start:at]))
-		}
-		start, chars = -1, 0
-	}
-	for i, r := range text {
-		if !unicode.IsLetter(r) && !unicode.IsNumber(r) {
-			end(i)
-			continue
-		}
-		if start < 0 {
-			start = i
-		}
-		chars++
-	}
-	end(len(text))
+	textwords.Each(text, func(word string) { w[word] = struct{}{} })
 }
 
 // Shared counts the words that both sets have.
@@ -120,7 +95,7 @@ func (c *cutter) words(texts ...string) []string {
 	c.found = c.found[:0]
 	clear(c.seen)
 	for _, text := range texts {
-		eachWord(text, c.add)
+		textwords.Each(text, c.add)
 	}
 	return slices.Clone(c.found)
 }

@@ -24,7 +24,6 @@ const (
 	memoryCut = "…[truncated]" // the visible end of a value that was too long
 	// A value restates another when they share at least three fifths of their words.
 	similarShared, similarOf = 100, 60
-	similarWordChars         = 3
 )
 
 // MemoryKind tells a decision from a fact. The value is the stored text; empty

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"unicode"
+
+	"github.com/initorigin/io-harness-go/internal/textwords"
 )
 
 // A memoryText is what similarity looks at of one entry.
@@ -26,7 +27,7 @@ type similarity struct {
 
 func newSimilarity(e MemoryEntry) *similarity {
 	s := &similarity{key: e.Key, words: map[string]bool{}, seen: map[string]bool{}}
-	eachWord(e.Value, func(w string) { s.words[w] = true })
+	textwords.Each(e.Value, func(w string) { s.words[w] = true })
 	return s
 }
 
@@ -36,7 +37,7 @@ func (s *similarity) look(o memoryText) {
 	}
 	clear(s.seen)
 	shared := 0
-	eachWord(o.value, func(w string) {
+	textwords.Each(o.value, func(w string) {
 		if !s.seen[w] {
 			s.seen[w] = true
 			if s.words[w] {
@@ -63,28 +64,6 @@ func (s *similarity) entry(q *query, workspace string) (*MemoryEntry, error) {
 
 func scanMemoryText(r scanner) (o memoryText, err error) {
 	return o, r.Scan(&o.key, &o.value, &o.createdAt)
-}
-
-// eachWord hands over the words of a text in lower case, as often as they occur.
-func eachWord(text string, fn func(string)) {
-	start, chars := -1, 0
-	end := func(at int) {
-		if start >= 0 && chars >= similarWordChars {
-			fn(strings.ToLower(text[start:at]))
-		}
-		start, chars = -1, 0
-	}
-	for i, r := range text {
-		if !unicode.IsLetter(r) && !unicode.IsNumber(r) {
-			end(i)
-			continue
-		}
-		if start < 0 {
-			start = i
-		}
-		chars++
-	}
-	end(len(text))
 }
 
 // MemorySimilar finds an entry of the workspace under another key that says
