@@ -228,7 +228,7 @@ func (a *Attachment) questions(ctx context.Context, run trace.RunID) (out []Wait
 		return nil, err
 	}
 	for _, q := range rows {
-		if q.Answered() {
+		if !q.Open() {
 			continue
 		}
 		w, err := waitingQuestion(q)

@@ -79,7 +79,7 @@ func runTables() []table {
 			numbers("run_id", "step", "drive_id", "tokens", "changed", "first_seq", "next_seq", "at"))},
 		{name: "step_attempts", of: byRun, columns: cols(controls("kind"), mustWord("decision"), mustWord("result"), numbers("id", "run_id", "step", "delay_ms", "at"))},
 		{name: "step_turns", of: byRun, columns: cols(words("text"), words("calls"), words("carry"), numbers("run_id", "step"))},
-		{name: "ledger_observations", of: byRun, columns: cols(controls("kind"), mixed("target", "kind NOT IN ('read', 'write', 'skill')", false), controls("call_id"), words("text"), facts("digest"),
+		{name: "ledger_observations", of: byRun, columns: cols(controls("kind"), mixed("target", "kind NOT IN ('read', 'write', 'skill')", false), controls("call_id"), words("text"), facts("digest"), facts("origin"),
 			numbers("run_id", "seq", "step", "range_start", "range_len"))},
 		{name: "summaries", of: byRun, columns: cols(words("text"),
 			numbers("id", "run_id", "step", "through_step", "folded", "before_tokens", "after_tokens", "tokens", "at"))},

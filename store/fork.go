@@ -15,8 +15,8 @@ var (
 		SELECT ?1, step, decision, result, prompt, tool_call, 0, changed, first_seq, next_seq, at FROM steps WHERE run_id = ?2 AND step <= ?3`}
 	forkTurns = statement{"fork turns", `INSERT INTO step_turns (run_id, step, text, calls, carry)
 		SELECT ?1, step, text, calls, carry FROM step_turns WHERE run_id = ?2 AND step <= ?3`}
-	forkLedger = statement{"fork ledger", `INSERT INTO ledger_observations (run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest)
-		SELECT ?1, seq, step, kind, target, call_id, text, range_start, range_len, digest FROM ledger_observations WHERE run_id = ?2 AND seq < ?3`}
+	forkLedger = statement{"fork ledger", `INSERT INTO ledger_observations (run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest, origin)
+		SELECT ?1, seq, step, kind, target, call_id, text, range_start, range_len, digest, origin FROM ledger_observations WHERE run_id = ?2 AND seq < ?3`}
 	forkSummaries = statement{"fork summaries", `INSERT INTO summaries (run_id, step, through_step, folded, text, before_tokens, after_tokens, tokens, at)
 		SELECT ?1, step, through_step, folded, text, before_tokens, after_tokens, 0, at FROM summaries WHERE run_id = ?2 AND folded <= ?3 AND through_step <= ?4 ORDER BY id`}
 	forkPlans = statement{"fork plans", `INSERT INTO plans (run_id, step, call_id, steps, verdict, correction, decided_by, proposed_at, decided_at, delivered_seq)

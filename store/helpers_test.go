@@ -77,7 +77,7 @@ func aStep(n int) StepCommit {
 	return StepCommit{
 		Step: n, Decision: "read_file", Prompt: "the prompt", ToolCall: `read_file:{"path":"a.go"}`, Tokens: 10,
 		Turn:         &trace.AssistantTurn{Text: "let me look", Calls: []trace.ToolCall{{ID: "c1", Name: "read_file", Arguments: []byte(`{"path":"a.go"}`)}}},
-		Observations: []trace.Observation{{Step: n, Kind: trace.ObsRead, Target: "a.go", CallID: "c1", Text: "package a"}},
+		Observations: []trace.Observation{{Step: n, Kind: trace.ObsRead, Target: "a.go", CallID: "c1", Text: "package a", Origin: trace.OriginFile}},
 	}
 }
 

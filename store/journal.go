@@ -145,7 +145,7 @@ func recoverAttempt(t *txn, root trace.RunID, dec RecoveryDecision) (Attempt, er
 	case RecoveredRetry, RecoveredAbort:
 	case RecoveredCompleted:
 		account = cleanText(dec.Account)
-		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: dec.Account}
+		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: dec.Account, Origin: trace.OriginOperator}
 		if _, err := appendObservations(t, a.RunID, []trace.Observation{obs}); err != nil {
 			return a, err
 		}

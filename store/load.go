@@ -25,7 +25,7 @@ type HistorySummary struct {
 
 var (
 	readObservations = statement{"read observations", `SELECT seq, step, kind, coalesce(target, ''), coalesce(call_id, ''), coalesce(text, ''),
-		coalesce(range_start, 0), coalesce(range_len, 0), coalesce(digest, '')
+		coalesce(range_start, 0), coalesce(range_len, 0), coalesce(digest, ''), coalesce(origin, '')
 		FROM ledger_observations WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?`}
 	// readLedger is readObservations for a run that goes on: of what a fold covers
 	// nobody reads the text again, apart from what people said, and of what stands
@@ -34,7 +34,7 @@ var (
 		CASE WHEN seq >= ?2 OR kind = 'message' THEN coalesce(text, '') ELSE '' END,
 		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_start, 0) ELSE 0 END,
 		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(range_len, 0) ELSE 0 END,
-		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(digest, '') ELSE '' END
+		CASE WHEN seq >= ?2 OR kind = 'read' THEN coalesce(digest, '') ELSE '' END, coalesce(origin, '')
 		FROM ledger_observations WHERE run_id = ?1 ORDER BY seq`}
 	// readTurns leaves out the turns that an archive emptied.
 	readTurns = statement{"read step turns", `SELECT step, coalesce(text, ''), calls, carry FROM step_turns
@@ -51,7 +51,7 @@ const noLimit = -1 // LIMIT -1 reads everything
 
 func scanObservation(run trace.RunID) func(scanner) (SeqObservation, error) {
 	return func(r scanner) (o SeqObservation, err error) {
-		if err := r.Scan(&o.Seq, &o.Step, &o.Kind, &o.Target, &o.CallID, &o.Text, &o.First, &o.Count, &o.Digest); err != nil {
+		if err := r.Scan(&o.Seq, &o.Step, &o.Kind, &o.Target, &o.CallID, &o.Text, &o.First, &o.Count, &o.Digest, &o.Origin); err != nil {
 			return o, err
 		}
 		if !o.Kind.Known() {

@@ -390,10 +390,10 @@ func TestAFileOfEachGenerationReadsAndResumesAsItDidThen(t *testing.T) {
 // A job with the older software may have the file open, or open it next: what
 // was added must not keep it out, and its steps must count.
 func TestSoftwareOfAnOlderGenerationGoesOnWithANewerFile(t *testing.T) {
-	older := func(o *options) { o.migrations = migrations()[:1] }
-	path := unpack(t, 1)
+	newer := withMigrations(additive)
+	path := unpack(t, current)
 	ctx := context.Background()
-	old := openAt(t, path, older)
+	old := openAt(t, path)
 	last, err := old.LastRun(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -401,8 +401,8 @@ func TestSoftwareOfAnOlderGenerationGoesOnWithANewerFile(t *testing.T) {
 	root := last.RootID
 	d, _ := enter(t, old, root, EnterOptions{})
 	commit(t, old, d, aStep(2))
-	now := openAt(t, path)
-	if gen, reader := generationOf(t, path); gen != current || reader != "1" {
+	now := openAt(t, path, newer)
+	if gen, reader := generationOf(t, path); gen != additive.number || reader != "1" {
 		t.Fatalf("generation %d for readers of %s", gen, reader)
 	}
 	commit(t, old, d, aStep(3)) // the file was migrated beneath it
@@ -413,7 +413,7 @@ func TestSoftwareOfAnOlderGenerationGoesOnWithANewerFile(t *testing.T) {
 	}
 	commit(t, now, d, aStep(4))
 	release(t, d)
-	again := openAt(t, path, older)
+	again := openAt(t, path)
 	d, res = enter(t, again, root, EnterOptions{})
 	if res.LastStep != 4 {
 		t.Errorf("the older software resumed behind step %d", res.LastStep)

@@ -31,8 +31,14 @@ type PendingQuestion struct {
 	Delivered bool
 }
 
+// Withdrawn in place of who answered a question says that nobody did. See StepCommit.Withdraw.
+const Withdrawn = "withdrawn"
+
 // Answered reports whether somebody answered.
-func (q PendingQuestion) Answered() bool { return !q.AnsweredAt.IsZero() }
+func (q PendingQuestion) Answered() bool { return !q.AnsweredAt.IsZero() && q.AnsweredBy != Withdrawn }
+
+// Open reports whether an answer is still waited for.
+func (q PendingQuestion) Open() bool { return q.AnsweredAt.IsZero() }
 
 // Answer answers one question.
 type Answer struct {
@@ -52,6 +58,7 @@ const (
 	PlanApprove   PlanVerdict = "approve"
 	PlanRevise    PlanVerdict = "revise"
 	PlanCancel    PlanVerdict = "cancel"
+	PlanWithdrawn PlanVerdict = "withdrawn" // nobody's word: see StepCommit.Withdraw
 )
 
 // PendingPlan is what the model proposed to do.
@@ -100,6 +107,12 @@ var (
 		WHERE run_id = ? AND answered_at IS NOT NULL AND delivered_seq IS NULL ORDER BY id`}
 	deliverAnswer = statement{"deliver answer", `UPDATE pending_questions SET delivered_seq = ? WHERE id = ? AND run_id = ? AND delivered_seq IS NULL`}
 
+	// What is withdrawn has nothing to deliver.
+	withdrawQuestions = statement{"withdraw questions", `UPDATE pending_questions SET answered_by = '` + Withdrawn + `', answered_at = ?, delivered_seq = -1
+		WHERE run_id = ? AND step <= ? AND id <> ? AND answered_at IS NULL`}
+	withdrawPlans = statement{"withdraw plans", `UPDATE plans SET verdict = 'withdrawn', decided_at = ?, delivered_seq = -1
+		WHERE run_id = ? AND step <= ? AND id <> ? AND decided_at IS NULL`}
+
 	insertPlan = statement{"insert plan", `INSERT INTO plans (run_id, step, call_id, steps, proposed_at) VALUES (?, ?, ?, ?, ?) RETURNING id`}
 	decidePlan = statement{"decide plan", `UPDATE plans SET verdict = ?, correction = ?, decided_by = ?, decided_at = ? WHERE id = ? AND decided_at IS NULL`}
 	readPlan   = statement{"read plan", `SELECT ` + planColumns + ` FROM plans WHERE id = ?`}
@@ -146,6 +159,16 @@ func (s *Store) KeepAnswers(ctx context.Context, d *Drive, id trace.QuestionID, 
 		_, err := t.exec(keepAnswers, rawJSON(answers), id, d.RunID)
 		return err
 	})
+}
+
+// withdrawAsked closes the questions and plans of the steps up to step that still
+// wait, other than what the run itself waits for.
+func withdrawAsked(t *txn, run trace.RunID, step int, waits trace.Outcome) error {
+	if _, err := t.exec(withdrawQuestions, t.now, run, step, waits.QuestionID); err != nil {
+		return err
+	}
+	_, err := t.exec(withdrawPlans, t.now, run, step, waits.PlanID)
+	return err
 }
 
 // Question reads a question; a ResumeError says that there is none with that id.
@@ -316,7 +339,7 @@ func scanPlan(r scanner) (p PendingPlan, err error) {
 	var decided, delivered *int64
 	err = r.Scan(&p.ID, &p.RunID, &p.Step, &p.CallID, &steps, &p.Verdict, &p.Correction, &p.DecidedBy, &proposed, &decided, &delivered)
 	switch p.Verdict {
-	case PlanApprove, PlanRevise, PlanCancel:
+	case PlanApprove, PlanRevise, PlanCancel, PlanWithdrawn:
 	default:
 		p.Verdict = PlanUndecided
 	}

@@ -23,6 +23,9 @@ var generation2SQL string
 //go:embed generation3.sql
 var generation3SQL string
 
+//go:embed generation4.sql
+var generation4SQL string
+
 const (
 	// applicationID marks the file as ours: "IOHR".
 	applicationID = 0x494F4852
@@ -39,7 +42,7 @@ type migration struct {
 
 // migrations lists every generation in order; the first makes an empty file a store.
 func migrations() []migration {
-	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}, {number: 3, sql: generation3SQL}}
+	return []migration{{number: 1, sql: schemaSQL}, {number: 2, sql: generation2SQL}, {number: 3, sql: generation3SQL}, {number: 4, sql: generation4SQL}}
 }
 
 // generation is the schema that this software writes, in user_version.

@@ -41,6 +41,10 @@ type StepCommit struct {
 	// among the observations: it is delivered with the step, and with it only.
 	Answered []trace.QuestionID
 	Decided  []trace.PlanID
+	// Withdraw closes the questions and plans that still wait, other than the one
+	// that Finish waits for: a drive that died asked them, and the step, made again,
+	// did not. An answer that comes later is refused as one that was not the first.
+	Withdraw bool
 	// Finish ends the run in the same transaction, when the outcome is known.
 	Finish *Finish
 	// Notes, when set, is filled with the notes as they stand behind the step: a run
@@ -70,7 +74,7 @@ var (
 	advanceRun        = statement{"advance run", `UPDATE runs SET last_step = ?1, spent_tokens = spent_tokens + ?2 WHERE id = ?3 AND last_step = ?1 - 1`}
 	nextSeq           = statement{"next seq", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
 	insertObservation = statement{"insert observation", `INSERT INTO ledger_observations
-		(run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		(run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	reportTokens = statement{"report tokens", `UPDATE context_events SET reported_tokens = ?
 		WHERE id = (SELECT max(id) FROM context_events WHERE run_id = ? AND step = ? AND kind = 'assembled')`}
 	foldReport = statement{"fold report", `UPDATE spawns SET folded_step = ? WHERE child_run_id = ? AND parent_run_id = ? AND folded_step IS NULL`}
@@ -176,12 +180,17 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 			return err
 		}
 	}
-	var paused trace.RequestID
+	var waits trace.Outcome
 	if c.Finish != nil {
-		paused = c.Finish.Outcome.RequestID
+		waits = c.Finish.Outcome
 	}
-	if _, err := t.exec(settleStep, t.now, d.RunID, c.Step, paused); err != nil {
+	if _, err := t.exec(settleStep, t.now, d.RunID, c.Step, waits.RequestID); err != nil {
 		return err
+	}
+	if c.Withdraw {
+		if err := withdrawAsked(t, d.RunID, c.Step, waits); err != nil {
+			return err
+		}
 	}
 	for _, id := range c.Performed {
 		if _, err := t.exec(markPerformed, t.now, id, d.RunID); err != nil {
@@ -225,7 +234,7 @@ func appendObservations(t *txn, run trace.RunID, obs []trace.Observation) (int64
 			return 0, invalid("append observation", "observation %d has the unknown kind %q", i, o.Kind)
 		}
 		if _, err := t.exec(insertObservation, run, seq+int64(i), o.Step, string(o.Kind), null(o.Target), null(o.CallID), cleanText(o.Text),
-			nullID(o.First), nullID(o.Count), null(o.Digest)); err != nil {
+			nullID(o.First), nullID(o.Count), null(o.Digest), null(string(o.Origin))); err != nil {
 			return 0, err
 		}
 	}

@@ -124,8 +124,8 @@ func TestAFailedCommitTellsTheModelNothingTwice(t *testing.T) {
 	f.set("")
 	commit(t, s, d, aStep(1))
 	obs, err := Collect(s.Observations(ctx, d.RunID))
-	if err != nil || len(obs) != 1 {
-		t.Errorf("the ledger holds %d entries, %v", len(obs), err)
+	if err != nil || len(obs) != 1 || obs[0].Observation != aStep(1).Observations[0] {
+		t.Errorf("the ledger holds %+v, %v", obs, err)
 	}
 }
 

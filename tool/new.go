@@ -8,18 +8,25 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/initorigin/io-harness-go/trace"
 )
 
-// Option states one fact about a tool made by New: an Effect, a Recovery or a
-// Timeout.
+// Option states one fact about a tool made by New: an Effect, a Recovery, a
+// Timeout or where its results come From.
 type Option interface{ apply(*Spec) }
 
 func (e Effect) apply(s *Spec)   { s.Effect = e }
 func (r Recovery) apply(s *Spec) { s.Recovery = r }
 func (d Timeout) apply(s *Spec)  { s.Timeout = time.Duration(d) }
+func (o From) apply(s *Spec)     { s.Origin = trace.Origin(o) }
 
 // Timeout bounds one call of a tool made by New.
 type Timeout time.Duration
+
+// From states the origin of what a tool made by New brings, as in
+// tool.From(trace.OriginWeb).
+type From trace.Origin
 
 // New makes a tool of a function. The schema that the model sees is generated
 // from In, a struct: json tags name the members, a member without omitempty is
@@ -29,7 +36,7 @@ type Timeout time.Duration
 //		ID string `json:"id" jsonschema:"the order's number"`
 //	}
 //
-// The options are ReadOnly, Replayable, Indeterminate and a Timeout.
+// The options are ReadOnly, Replayable, Indeterminate, a Timeout and From.
 //
 // What fn returns is told to the model, and so is its error. A call of a
 // mutating tool that succeeds counts as progress of the run.

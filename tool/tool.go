@@ -47,6 +47,11 @@ type Spec struct {
 	Recovery Recovery
 	// Timeout bounds one call. Zero means no bound but the run's own.
 	Timeout time.Duration
+	// Origin says where what a call brings comes from. What a tool brings from the
+	// web, an MCP server or a language server stands before the model in a frame
+	// that calls it data from outside. Zero means trace.OriginTool. The words of
+	// the operator, of the agent and of the harness are no tool's to bring.
+	Origin trace.Origin
 	// Strict makes an optional argument of the wrong type an error. Otherwise it
 	// counts as left out, which is wrong where an argument narrows what is done.
 	Strict bool

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // MaxNameLength is the longest tool name that every vendor accepts.
@@ -47,7 +49,8 @@ func specOf(t Tool) (s Spec, err error) {
 
 // Validate reports everything that is wrong with the set at once: a nil tool,
 // a name that is empty, too long, taken twice or reserved, a schema that is
-// not an object's, and an effect or a recovery that does not exist.
+// not an object's, an effect, a recovery or an origin that does not exist, and an
+// origin that no tool has.
 func (t Toolbox) Validate() error {
 	var errs []error
 	seen := map[string]bool{}
@@ -84,6 +87,14 @@ func (t Toolbox) Validate() error {
 		}
 		if s.Recovery != "" && s.Recovery != Replayable && s.Recovery != Indeterminate {
 			errs = append(errs, fmt.Errorf("tool %q: recovery %q is neither %q nor %q", s.Name, s.Recovery, Replayable, Indeterminate))
+		}
+		switch s.Origin {
+		case trace.OriginAgent, trace.OriginOperator, trace.OriginProse:
+			errs = append(errs, fmt.Errorf("tool %q: origin %q cannot be a tool's", s.Name, s.Origin))
+		default:
+			if s.Origin != "" && !s.Origin.Known() {
+				errs = append(errs, fmt.Errorf("tool %q: origin %q does not exist", s.Name, s.Origin))
+			}
 		}
 		if s.Timeout < 0 {
 			errs = append(errs, fmt.Errorf("tool %q: timeout %s is negative", s.Name, s.Timeout))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // bare is a tool that is nothing but its specification.
@@ -48,6 +50,10 @@ func TestSetsThatCannotBeOffered(t *testing.T) {
 		{"nil", Toolbox{nil}, []string{"tool 0 is nil"}},
 		{"a schema that is no object's", Toolbox{bare{Spec{Name: "a", Schema: json.RawMessage(`{"type":"array"}`)}}}, []string{`tool "a"`}},
 		{"a schema that is no JSON", Toolbox{bare{Spec{Name: "a", Schema: json.RawMessage(`{"type"`)}}}, []string{`tool "a"`}},
+		{"an origin that does not exist", Toolbox{bare{Spec{Name: "a", Origin: "heaven"}}}, []string{`"heaven"`}},
+		{"a tool that would speak as the operator", Toolbox{bare{Spec{Name: "a", Origin: trace.OriginOperator}}}, []string{`"operator"`}},
+		{"a tool that would speak as the harness", Toolbox{bare{Spec{Name: "a", Origin: trace.OriginProse}}}, []string{`"prose"`}},
+		{"a tool that would speak as the agent", Toolbox{bare{Spec{Name: "a", Origin: trace.OriginAgent}}}, []string{`"agent"`}},
 		{"an effect that does not exist", Toolbox{bare{Spec{Name: "a", Effect: "harmless"}}}, []string{`"harmless"`}},
 		{"a recovery that does not exist", Toolbox{bare{Spec{Name: "a", Recovery: "maybe"}}}, []string{`"maybe"`}},
 		{"a time that is negative", Toolbox{bare{Spec{Name: "a", Timeout: -time.Second}}}, []string{"negative"}},

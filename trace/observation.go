@@ -37,6 +37,9 @@ type Observation struct {
 	Target string // what it is about; empty when it can never be superseded
 	CallID string // the tool call it answers; empty for a message
 	Text   string
+	// Origin says who or what the text comes from. It is empty in entries of
+	// stores that are older than the mark.
+	Origin Origin
 
 	// First and Count are the lines of a read that asked for a range, counted
 	// from 1; both are zero for a whole file.

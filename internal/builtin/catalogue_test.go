@@ -9,7 +9,17 @@ import (
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
 )
+
+// origin is where what a tool of this package brings comes from.
+func origin(name string) trace.Origin {
+	switch name {
+	case "grep", "find", "list_dir", "read_file", "write_file", "edit_file", "patch_file":
+		return trace.OriginFile
+	}
+	return trace.OriginShell
+}
 
 func TestCatalogue(t *testing.T) {
 	want := []string{
@@ -26,6 +36,9 @@ func TestCatalogue(t *testing.T) {
 		s := tl.Spec()
 		if !tool.IsReserved(s.Name) {
 			t.Errorf("%s is not reserved", s.Name)
+		}
+		if want := origin(s.Name); s.Origin != want {
+			t.Errorf("what %s brings comes from %q, want %q", s.Name, s.Origin, want)
 		}
 		if s.IsReadOnly() != slices.Contains(reads, s.Name) {
 			t.Errorf("%s has effect %q", s.Name, s.Effect)

@@ -36,7 +36,8 @@ const (
 func check(e *Env) tool.Tool {
 	return &act{
 		spec: tool.Spec{
-			Name: "check",
+			Name:   "check",
+			Origin: trace.OriginShell,
 			Description: "Run the project's own quick check (type checker or compiler) over the whole workspace and return what it finds; it takes no arguments. " +
 				"It also runs by itself after a write where the policy allows it outright. It says so when the project has no such check. Findings never undo anything.",
 			Schema: schema(nil),

@@ -38,7 +38,8 @@ func execTool(e *Env) tool.Tool {
 	}
 	return &act{
 		spec: tool.Spec{
-			Name: "exec",
+			Name:   "exec",
+			Origin: trace.OriginShell,
 			Description: "Run one program in the workspace root and return its exit code and output (stdout, then stderr; the middle is left out when it is long). " +
 				"argv is the program and its arguments, one element each: no shell reads it, so there are no pipes, globs, variables, && or quoting. " +
 				"One command per call; it has no terminal and no input, and is killed with everything that it started when its time is over.",

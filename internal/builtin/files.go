@@ -21,7 +21,8 @@ type readArgs struct {
 func readFile(e *Env) tool.Tool {
 	return &act{
 		spec: tool.Spec{
-			Name: "read_file",
+			Name:   "read_file",
+			Origin: trace.OriginFile,
 			Description: "Read a text file of the workspace, whole or a range of lines. A text that is too large is refused, never cut: the refusal says how many lines there are, " +
 				"and offset and limit then bring a part. A file that does not exist reads as empty. Images and documents (spreadsheets, Word, slides, PDF) have tools of their own.",
 			Schema: schema([]string{"path"},
@@ -223,7 +224,8 @@ func writeFile(e *Env) tool.Tool {
 	return &shown{
 		act: act{
 			spec: tool.Spec{
-				Name: "write_file",
+				Name:   "write_file",
+				Origin: trace.OriginFile,
 				Description: "Write a whole file: create it, with its directories, or replace everything in it. Content is written as it is, in UTF-8. " +
 					"To change part of an existing file use edit_file or patch_file. A file that changed since you last read it is not overwritten: read it again first.",
 				Schema: schema([]string{"path", "content"},
@@ -271,7 +273,8 @@ func editFile(e *Env) tool.Tool {
 	return &shown{
 		act: act{
 			spec: tool.Spec{
-				Name: "edit_file",
+				Name:   "edit_file",
+				Origin: trace.OriginFile,
 				Description: "Replace one piece of text in an existing file; prefer it to write_file there. search must occur exactly once, character for character, line endings and indentation included, " +
 					"or nothing is changed and you are told how often it occurs. Both texts are literal. An empty replace deletes.",
 				Schema: schema([]string{"path", "search", "replace"},
@@ -324,7 +327,8 @@ func patchFile(e *Env) tool.Tool {
 	return &shown{
 		act: act{
 			spec: tool.Spec{
-				Name: "patch_file",
+				Name:   "patch_file",
+				Origin: trace.OriginFile,
 				Description: "Apply a unified diff to one existing file, all hunks or nothing. Each hunk must match exactly at the line numbers of its header, counted in the file as it is now. " +
 					"File headers in the patch are ignored: path says which file is meant. It cannot create a file; use write_file for that.",
 				Schema: schema([]string{"path", "patch"},

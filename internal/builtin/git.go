@@ -10,6 +10,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/workspace"
 )
 
@@ -170,7 +171,7 @@ func (t gitTool) tool(e *Env) tool.Tool {
 	}
 	a := act{
 		mode: mode,
-		spec: tool.Spec{Name: t.name, Description: t.description, Schema: t.schema, Effect: effect},
+		spec: tool.Spec{Name: t.name, Description: t.description, Schema: t.schema, Effect: effect, Origin: trace.OriginShell},
 		needs: func(c tool.Call) ([]policy.Need, error) {
 			in, err := decode[gitArgs](c)
 			if err != nil {

@@ -52,7 +52,7 @@ func (e *Env) startHandle(ctx context.Context, c tool.Call, line *shellLine) (to
 func handleTool(e *Env, name, description string, call func(context.Context, tool.Call, int) (tool.Result, error)) tool.Tool {
 	return &act{
 		spec: tool.Spec{
-			Name: name, Description: description,
+			Name: name, Description: description, Origin: trace.OriginShell,
 			Schema: schema([]string{"handle"}, "handle", `{"type":"integer","minimum":1,"description":"the handle that shell_start gave"}`),
 		},
 		needs: func(tool.Call) ([]policy.Need, error) { return nil, nil },

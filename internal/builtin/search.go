@@ -52,7 +52,8 @@ func grepTool(e *Env) tool.Tool {
 	}
 	return &act{
 		spec: tool.Spec{
-			Name: "grep",
+			Name:   "grep",
+			Origin: trace.OriginFile,
 			Description: "Search the text files of the workspace line by line and list hits as path:line: text, at most 50. " +
 				"The pattern is a regular expression in RE2 syntax (no look-around; \\w, \\d and \\b are ASCII; (?i) ignores case); a plain word is one too. " +
 				"path_glob limits the files: * is any run of characters, / included, and ? is one. " +
@@ -118,7 +119,8 @@ func findTool(e *Env) tool.Tool {
 	}
 	return &act{
 		spec: tool.Spec{
-			Name: "find",
+			Name:   "find",
+			Origin: trace.OriginFile,
 			Description: "List files whose base name or whole relative path fits a glob, one path per line, at most 500. " +
 				"* is any run of characters, / included, ? is one, and nothing else is special: *_test.go, src/*.rs, Makefile. " +
 				"Directories .git, target and node_modules and links are not entered. To search inside files use grep.",
@@ -175,7 +177,8 @@ func listTool(e *Env) tool.Tool {
 	}
 	return &act{
 		spec: tool.Spec{
-			Name: "list_dir",
+			Name:   "list_dir",
+			Origin: trace.OriginFile,
 			Description: "List one level of a directory: dir, file (with its size in bytes) or link, hidden names included, at most 200. " +
 				"To look for files by name through the whole tree use find, to look into them use grep.",
 			Schema: schema(nil, "path", property("string", "directory relative to the workspace root; leave it out for the root")),

@@ -11,6 +11,7 @@ import (
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/workspace"
 )
 
@@ -209,7 +210,7 @@ func lineOf(c tool.Call) (string, error) {
 func newLineTool(e *Env, name, description string, run func(context.Context, tool.Call, *shellLine) (tool.Result, error)) tool.Tool {
 	return &lineTool{act{
 		spec: tool.Spec{
-			Name: name, Description: description,
+			Name: name, Description: description, Origin: trace.OriginShell,
 			Schema: schema([]string{"line"}, "line", property("string", `the command line, for example "go vet ./... && go test ./... 2>&1 | tail -n 40"`)),
 		},
 		needs: func(c tool.Call) ([]policy.Need, error) {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // catalogue is what the model is offered. It is made once for a drive, so that
@@ -32,6 +34,9 @@ func offer(t tool.Tool, builtin bool) *offered {
 	o := &offered{tool: t, spec: t.Spec(), builtin: builtin}
 	if len(o.spec.Schema) == 0 {
 		o.spec.Schema = noArguments
+	}
+	if !builtin {
+		o.spec.Origin = cmp.Or(o.spec.Origin, trace.OriginTool)
 	}
 	if n, ok := t.(tool.ModeNeeder); ok {
 		o.mode = n.NeedsMode()

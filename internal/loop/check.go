@@ -150,7 +150,7 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 
 // note is a message of the loop: it answers no call and supersedes nothing.
 func note(step int, text string) trace.Observation {
-	return trace.Observation{Step: step, Kind: trace.ObsMessage, Text: text}
+	return trace.Observation{Step: step, Kind: trace.ObsMessage, Origin: trace.OriginProse, Text: text}
 }
 
 // tell adds observations to the ledger that belong to no step's commit, durably.

@@ -107,6 +107,7 @@ type drive struct {
 	due           []store.PendingApproval // approved, and not yet carried out
 	saidBefore    []store.PendingApproval // decided about calls of the step to come, before a crash
 	leftOpen      []store.PendingApproval // put by a dead drive for the step to come, or for the provider's host, and not decided
+	askedBefore   bool                    // a dead drive left questions or plans open
 	accounts      []store.Attempt         // calls of the step to come that are known to have ended
 	writes        []store.WriteIntent     // changes that the step to come made before a crash
 	announced     atomic.Int64            // changes that this drive has announced
@@ -474,6 +475,7 @@ func (d *drive) settle(st *step) {
 	}
 	if len(st.calls) == 0 {
 		said := note(st.n, prompt.Bound(prompt.NoToolCall(st.n, st.response.Text, st.response.Ending()), d.entryCap, trace.ObsMessage))
+		said.Origin = trace.OriginAgent
 		if st.paused() {
 			said.Target = prompt.TargetPaused
 		}
@@ -509,7 +511,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	obs := st.observations()
 	c := store.StepCommit{
 		Step: st.n, Decision: st.decision(), Prompt: st.user, ToolCall: st.signature(), Tokens: st.tokens, Changed: st.changed(),
-		Turn: &turn, Observations: obs, Reported: st.reported, Answered: st.toldAnswers, Decided: st.toldPlans,
+		Turn: &turn, Observations: obs, Reported: st.reported, Answered: st.toldAnswers, Decided: st.toldPlans, Withdraw: d.askedBefore,
 	}
 	if out != nil {
 		if out.Kind == trace.Stalled {
@@ -530,7 +532,7 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	d.ledger.Committed()
 	d.turns[st.n] = turn
 	d.last, d.spent = st.n, d.spent+st.tokens
-	d.accounts, d.writes, d.saidBefore = nil, nil, nil
+	d.accounts, d.writes, d.saidBefore, d.askedBefore = nil, nil, nil, false
 	d.notes = c.Notes
 	d.withdraw(ctx, func(store.PendingApproval) bool { return true })
 	if st.plan != nil {

@@ -45,6 +45,7 @@ func newFixture(t *testing.T, turns ...scripted.Turn) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		originsKnown(t, st)
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}

@@ -274,7 +274,7 @@ func (d *drive) refusePinned(st *step, c *call, key string) {
 // endNote settles a call about a note. Two of them stand side by side, so it has no
 // target by which one would take the place of the other.
 func (d *drive) endNote(st *step, c *call, decision, text string) {
-	c.end(decision, trace.Observation{Step: st.n, Kind: trace.ObsTool, Text: prompt.Bound(clean(text), d.entryCap, trace.ObsTool)})
+	c.end(decision, trace.Observation{Step: st.n, Kind: trace.ObsTool, Origin: trace.OriginProse, Text: prompt.Bound(clean(text), d.entryCap, trace.ObsTool)})
 }
 
 // quote keeps words that a model chose on one line.

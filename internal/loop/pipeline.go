@@ -154,13 +154,13 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 			var was account
 			if err := json.Unmarshal([]byte(a.Account), &was); err != nil {
 				d.log.Error("what a call brought before the crash cannot be read", "run", d.runID(), "tool", c.name, "error", err)
-				was = account{Decision: "called " + c.name, Observation: trace.Observation{Kind: trace.ObsTool, Target: c.name}}
+				was = account{Decision: "called " + c.name, Observation: trace.Observation{Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginProse}}
 			}
 			was.Observation.Step = st.n
 			c.end(was.Decision, was.Observation)
 			c.changed = was.Changed
 		default:
-			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: prompt.Settled(c.name, a.Account)})
+			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
 			c.changed = !c.spec.IsReadOnly()
 		}
 		return true
@@ -428,18 +428,17 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	default:
 		decision = "called " + c.name
 	}
-	text := r.Text
-	if !d.catalogue.byName[c.name].builtin {
-		text = prompt.ToolResult(c.name, text)
-	}
 	o := trace.Observation{
-		Step: st.n, Kind: kind, Target: r.Target, Text: prompt.Bound(clean(text), d.entryCap, kind),
+		Step: st.n, Kind: kind, Target: r.Target, Origin: c.spec.Origin, Text: d.shown(c, clean(r.Text), kind),
 		First: r.First, Count: r.Count, Digest: r.Digest,
 	}
 	if r.Failed {
 		// A failure on a path tells nothing of its content and must not take the
 		// place of a success.
 		o.Kind, o.Target, o.First, o.Count, o.Digest = trace.ObsError, "", 0, 0, ""
+		if d.catalogue.byName[c.name].builtin {
+			o.Origin = trace.OriginProse
+		}
 	}
 	c.end(decision, o)
 	c.changed = r.Changed && !r.Failed
@@ -454,6 +453,18 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	c.observation.Text += prompt.ImagesNotShown(len(r.Media))
 }
 
+// shown is what the model reads of a result: bounded, and under a head when the
+// tool is not ours. A frame comes on top of the bound, so that it is never cut.
+func (d *drive) shown(c *call, text string, kind trace.ObservationKind) string {
+	switch {
+	case d.catalogue.byName[c.name].builtin:
+		return prompt.Bound(text, d.entryCap, kind)
+	case c.spec.Origin.External():
+		return prompt.ToolResult(c.name, prompt.External(c.spec.Origin, prompt.Bound(text, d.entryCap, kind)))
+	}
+	return prompt.Bound(prompt.ToolResult(c.name, text), d.entryCap, kind)
+}
+
 // fail settles a call with an error that the model is told. A refusal that a tool
 // of the library makes itself reads like one of the gate; who calls records it.
 func (d *drive) fail(st *step, c *call, err error) {
@@ -466,7 +477,11 @@ func (d *drive) fail(st *step, c *call, err error) {
 		c.refuse(st.n, decision, prompt.Bound(clean(text), d.entryCap, trace.ObsError))
 		return
 	}
-	c.refuse(st.n, c.name+" failed", prompt.Bound(clean(prompt.ToolError(c.name, err.Error())), d.entryCap, trace.ObsError))
+	text := prompt.Bound(clean(err.Error()), d.entryCap, trace.ObsError)
+	if c.spec.Origin.External() {
+		text = prompt.External(c.spec.Origin, text)
+	}
+	c.refuse(st.n, c.name+" failed", prompt.ToolError(c.name, text))
 }
 
 func (d *drive) failArguments(st *step, c *call, why string) {

@@ -161,7 +161,7 @@ func (d *drive) applyVerdict(st *step, c *call, p approve.Plan, row store.Pendin
 	case store.PlanApprove:
 		st.plan = &p
 		st.toldPlans = append(st.toldPlans, row.ID)
-		c.end("plan approved", trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: proposePlan, Text: prompt.PlanAccepted()})
+		c.end("plan approved", trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: proposePlan, Origin: trace.OriginProse, Text: prompt.PlanAccepted()})
 	case store.PlanRevise:
 		st.toldPlans = append(st.toldPlans, row.ID)
 		c.end("plan sent back", prompt.PlanRevised(st.n, c.id, row.Correction, d.entryCap))

@@ -164,7 +164,7 @@ func (d *drive) awaitAnswer(ctx context.Context, st *step, row store.PendingQues
 		},
 		func(ctx context.Context) (bool, error) {
 			now, err := d.store.Question(ctx, row.ID)
-			return now.Answered(), err
+			return !now.Open(), err
 		})
 	if err != nil {
 		return row, err

@@ -429,6 +429,12 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		return err
 	}
 	d.beginPlanning(left.ApprovedPlan, len(plans) > 0)
+	questions, err := d.store.Questions(ctx, d.runID())
+	if err != nil {
+		return err
+	}
+	d.askedBefore = slices.ContainsFunc(questions, store.PendingQuestion.Open) ||
+		slices.ContainsFunc(plans, func(p store.PendingPlan) bool { return p.DecidedAt.IsZero() })
 	if err := d.restoreKnowledge(ctx, stored); err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (c *call) end(decision string, o trace.Observation) {
 // target: a failure on a path tells nothing of its content and must not take the
 // place of a success.
 func (c *call) refuse(step int, decision, text string) {
-	c.end(decision, trace.Observation{Step: step, Kind: trace.ObsError, Text: text})
+	c.end(decision, trace.Observation{Step: step, Kind: trace.ObsError, Origin: trace.OriginProse, Text: text})
 }
 
 // fingerprint names what the call asks for.

@@ -55,7 +55,7 @@ func (d *drive) writeTodos(ctx context.Context, st *step, c *call) error {
 	}
 	d.emit(st.n, f)
 	c.end(fmt.Sprintf("wrote %d things to do", len(stored)), trace.Observation{
-		Step: st.n, Kind: trace.ObsTool, Target: c.name, Text: todoText(stored, dropped),
+		Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginProse, Text: todoText(stored, dropped),
 	})
 	return nil
 }

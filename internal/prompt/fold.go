@@ -242,7 +242,7 @@ func (l *Log) notes(n, effective int) string {
 	}
 	for _, o := range l.tail[:n] {
 		if !Word(o) {
-			parts = append(parts, line(Bound(o.Text, limit, o.Kind)))
+			parts = append(parts, line(shorten(o, limit)))
 		}
 	}
 	return strings.Join(parts, "")

@@ -11,7 +11,7 @@ import (
 // said is something that a person said. limit bounds it in characters.
 func said(step int, target, callID, head, text string, limit int) trace.Observation {
 	return trace.Observation{
-		Step: step, Kind: trace.ObsMessage, Target: target, CallID: callID,
+		Step: step, Kind: trace.ObsMessage, Target: target, CallID: callID, Origin: trace.OriginOperator,
 		Text: "\n" + head + "\n" + line(Bound(text, limit, trace.ObsMessage)),
 	}
 }
@@ -19,12 +19,12 @@ func said(step int, target, callID, head, text string, limit int) trace.Observat
 // Prompt is what a person said in an earlier turn of the conversation, and Reply
 // what the agent answered. They stand at step 0.
 func Prompt(text string, limit int) trace.Observation {
-	return trace.Observation{Kind: trace.ObsMessage, Target: TargetOperator, Text: Bound(text, limit, trace.ObsMessage)}
+	return trace.Observation{Kind: trace.ObsMessage, Target: TargetOperator, Origin: trace.OriginOperator, Text: Bound(text, limit, trace.ObsMessage)}
 }
 
 // Reply is the agent's answer in an earlier turn of the conversation.
 func Reply(text string, limit int) trace.Observation {
-	return trace.Observation{Kind: trace.ObsMessage, Target: TargetAgent, Text: Bound(text, limit, trace.ObsMessage)}
+	return trace.Observation{Kind: trace.ObsMessage, Target: TargetAgent, Origin: trace.OriginAgent, Text: Bound(text, limit, trace.ObsMessage)}
 }
 
 // Steered is what the operator said while the run worked.

@@ -23,5 +23,5 @@ func SummaryRequest(goal string, cut Cut) *provider.Request {
 // SummaryObservation is a fold's paragraph as the ledger holds it. It is derived
 // from the stored fold and is no observation of its own.
 func SummaryObservation(step int, text string) trace.Observation {
-	return trace.Observation{Step: step, Kind: trace.ObsMessage, Target: TargetSummary, Text: summaryHead + line(text)}
+	return trace.Observation{Step: step, Kind: trace.ObsMessage, Target: TargetSummary, Origin: trace.OriginProse, Text: summaryHead + line(text)}
 }
