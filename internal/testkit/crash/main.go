@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -40,6 +41,7 @@ func run(ctx context.Context) error {
 	only := flag.String("profile", "", "only runs of this shape: one-shot, session, approval, pausing or handles")
 	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
 	keep := flag.Bool("keep", false, "keep the directories of failed trials")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "how many runs are killed at random at a time")
 	limit := flag.Duration("limit", 0, "give up after this time; 0 means 20 minutes, or 3 seconds for each kill when that is longer")
 	flag.Parse()
 	if *steps < 11 {
@@ -74,6 +76,7 @@ func run(ctx context.Context) error {
 	if *effects {
 		every = append(every, "note begins", "note is done")
 	}
+	c.jobs, c.report.progress = max(1, *jobs), os.Stderr
 	err = c.all(ctx, *kills, *points, every, *races)
 	err = errors.Join(err, c.report.write(os.Stdout, *seed), c.close())
 	if err == nil && len(c.report.failures) > 0 {

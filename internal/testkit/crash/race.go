@@ -27,7 +27,7 @@ func (c *campaign) race(ctx context.Context, n int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if len(c.report.failures) > 10 {
+		if c.report.hopeless() {
 			return nil
 		}
 		if err := c.raceOnce(ctx, fmt.Sprintf("race-%d", i), c.profiles[i%len(c.profiles)], rnd); err != nil {

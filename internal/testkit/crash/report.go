@@ -6,11 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 )
 
-// report is what a campaign found.
+// report is what a campaign found. Its methods may be called at the same time.
 type report struct {
+	mu       sync.Mutex
 	kills    int
 	trials   int
 	settled  int // calls that a person had to settle
@@ -22,15 +24,42 @@ type report struct {
 	refused  int // races in which a second driver was refused by name
 	waited   int // how often
 	failures []string
+	progress io.Writer // nil for none
 }
 
 func newReport() *report {
 	return &report{byStep: map[string]int{}, byPoint: map[string]int{}, byCommit: map[string]int{}}
 }
 
+// tooMany is how many differences end a campaign: more say nothing new.
+const tooMany = 10
+
+func (r *report) hopeless() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.failures) > tooMany
+}
+
+func (r *report) killed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kills
+}
+
+func (r *report) fail(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, what)
+}
+
 // kill counts one kill by where the run stood.
 func (r *report) kill(p profile, step int, point string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.kills++
+	if r.kills%100 == 0 && r.progress != nil {
+		fmt.Fprintf(r.progress, "%d kills in %d runs, %d differences\n", r.kills, r.trials, len(r.failures))
+	}
 	decade := "before the first commit"
 	if step > 0 {
 		low := (step-1)/10*10 + 1
@@ -45,6 +74,8 @@ func (r *report) kill(p profile, step int, point string) {
 }
 
 func (r *report) trial(d damage, settled int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.trials++
 	r.settled += settled
 	r.damage.add(d)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/initorigin/io-harness-go/store"
@@ -25,6 +27,7 @@ type campaign struct {
 	steps    int
 	seed     uint64
 	keep     bool // leave the directories of failed trials
+	jobs     int  // trials at a time
 	base     string
 
 	undisturbed map[profile]*outcome
@@ -40,7 +43,7 @@ func newCampaign(ctx context.Context, shapes []profile, steps int, seed uint64, 
 		return nil, err
 	}
 	c := &campaign{
-		profiles: shapes, steps: steps, seed: seed, keep: keep, base: base, report: newReport(),
+		profiles: shapes, steps: steps, seed: seed, keep: keep, jobs: 1, base: base, report: newReport(),
 		undisturbed: map[profile]*outcome{}, took: map[profile]time.Duration{}, points: map[profile][]string{},
 	}
 	for _, p := range shapes {
@@ -239,39 +242,49 @@ func (c *campaign) fail(name string, p profile, kills []kill, what string) error
 			how = append(how, "after "+k.after.String())
 		}
 	}
-	c.report.failures = append(c.report.failures,
-		fmt.Sprintf("trial %s, %s, seed %d, killed %s:\n%s", name, p, c.seed, strings.Join(how, ", then "), what))
+	c.report.fail(fmt.Sprintf("trial %s, %s, seed %d, killed %s:\n%s", name, p, c.seed, strings.Join(how, ", then "), what))
 	return nil
 }
 
-// random makes trials until total workers have been killed. Half of the kills
-// come from outside at a random time, half from within at a random point; up to
-// three meet one run.
+// random makes trials, several at a time, until total workers have been killed.
+// Half of the kills come from outside at a random time, half from within at a
+// random point; up to three meet one run.
 func (c *campaign) random(ctx context.Context, total int) error {
-	rnd := rand.New(rand.NewPCG(c.seed, 0))
-	for i, done := 0, 0; done < total; i++ {
-		if i > 4*total || len(c.report.failures) > 10 {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		p := c.profiles[i%len(c.profiles)]
-		kills := make([]kill, min(1+rnd.IntN(3), total-done))
-		for j := range kills {
-			if rnd.IntN(2) == 0 {
-				kills[j].after = time.Duration(rnd.Int64N(int64(c.took[p])))
-			} else {
-				kills[j].point = fmt.Sprintf("*:%d", 1+rnd.IntN(len(c.points[p])))
+	var next atomic.Int64
+	errs := make([]error, c.jobs)
+	var all sync.WaitGroup
+	for j := range errs {
+		all.Go(func() {
+			for c.report.killed() < total && !c.report.hopeless() && errs[j] == nil {
+				i := int(next.Add(1)) - 1
+				if i > 4*total {
+					return
+				}
+				p, kills := c.choose(i, total)
+				if errs[j] = ctx.Err(); errs[j] == nil {
+					_, errs[j] = c.trial(ctx, fmt.Sprintf("random-%d", i), p, kills)
+				}
 			}
-		}
-		n, err := c.trial(ctx, fmt.Sprintf("random-%d", i), p, kills)
-		if err != nil {
-			return err
-		}
-		done += n
+		})
 	}
-	return nil
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// choose is the shape of the trial number i and how its workers are to die. It
+// depends on nothing but the seed.
+func (c *campaign) choose(i, total int) (profile, []kill) {
+	rnd := rand.New(rand.NewPCG(c.seed, uint64(i)))
+	p := c.profiles[i%len(c.profiles)]
+	kills := make([]kill, min(1+rnd.IntN(3), total))
+	for j := range kills {
+		if rnd.IntN(2) == 0 {
+			kills[j].after = time.Duration(rnd.Int64N(int64(c.took[p])))
+		} else {
+			kills[j].point = fmt.Sprintf("*:%d", 1+rnd.IntN(len(c.points[p])))
+		}
+	}
+	return p, kills
 }
 
 // everyPoint kills a worker at every labelled point: when it is met first, last,
@@ -323,7 +336,7 @@ func (c *campaign) eachTime(ctx context.Context, name string) error {
 // its own.
 func (c *campaign) at(ctx context.Context, p profile, name string, times []int) error {
 	for _, n := range times {
-		if err := ctx.Err(); err != nil || len(c.report.failures) > 10 {
+		if err := ctx.Err(); err != nil || c.report.hopeless() {
 			return err
 		}
 		trial := fmt.Sprintf("%s-%s-%d", p, strings.ReplaceAll(name, " ", "_"), n)
