@@ -587,27 +587,6 @@ func TestADeadlineEndsTheWaitAndLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
-func TestTheLeaseOutlivesAPersonWhoThinks(t *testing.T) {
-	f := newFixture(t, ask("which port?"), scripted.Say("done"))
-	f.host.Responder = approve.ResponderFunc(func(ctx context.Context, _ approve.Question) (approve.Reply, error) {
-		before, err := f.store.LeaseOf(ctx, 1)
-		if err != nil || before == nil {
-			return approve.Reply{}, fmt.Errorf("lease: %v, %w", before, err)
-		}
-		for {
-			now, err := f.store.LeaseOf(ctx, 1)
-			if err != nil || now.Generation != before.Generation {
-				return approve.Reply{}, fmt.Errorf("lease: %+v, %w", now, err)
-			}
-			if now.RenewedAt.After(before.RenewedAt.Add(400 * time.Millisecond)) { // longer than the lease by itself
-				return approve.Say("80"), nil
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-	f.must(trace.Finished, func(c *task.Contract) { c.LeaseTTL = 400 * time.Millisecond })
-}
-
 func TestAStallNeverHidesAPause(t *testing.T) {
 	f := newFixture(t, ask("a?"), ask("a?"), ask("a?"))
 	n := 0

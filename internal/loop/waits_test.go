@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,5 +126,59 @@ func TestTheServersOwnWaitIsKeptAndIsNoStep(t *testing.T) {
 	}
 	if n := len(f.providerCalls(res.RunID)); n != 2 || len(f.steps(res.RunID)) != 1 || res.Outcome.Steps != 1 {
 		t.Errorf("%d calls, %d steps, %s", n, len(f.steps(res.RunID)), res.Outcome)
+	}
+}
+
+// A person who thinks for longer than the lease lasts does not lose the run to
+// another process, whatever the person was asked.
+func TestTheLeaseOutlivesAPersonWhoThinks(t *testing.T) {
+	const term = 400 * time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		turns []scripted.Turn
+		host  func(h *Host, think func(context.Context) error)
+	}{
+		{"a responder", []scripted.Turn{ask("which port?")}, func(h *Host, think func(context.Context) error) {
+			h.Responder = approve.ResponderFunc(func(ctx context.Context, _ approve.Question) (approve.Reply, error) {
+				return approve.Say("80"), think(ctx)
+			})
+		}},
+		{"an approver", []scripted.Turn{write("a.txt", "x")}, func(h *Host, think func(context.Context) error) {
+			h.Policy = asking
+			h.Approver = approve.ApproverFunc(func(ctx context.Context, _ approve.Request) (approve.Decision, error) {
+				return approve.Approve(), think(ctx)
+			})
+		}},
+		{"a gate for plans", []scripted.Turn{plan("do it")}, func(h *Host, think func(context.Context) error) {
+			h.PlanGate = approve.PlanGateFunc(func(ctx context.Context, _ approve.Plan) (approve.PlanVerdict, error) {
+				return approve.Accept(), think(ctx)
+			})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t, append(tc.turns, scripted.Say("done"))...)
+			thought := false
+			tc.host(&f.host, func(ctx context.Context) error {
+				before, err := f.store.LeaseOf(ctx, 1)
+				if err != nil || before == nil {
+					return fmt.Errorf("lease: %v, %w", before, err)
+				}
+				for {
+					now, err := f.store.LeaseOf(ctx, 1)
+					if err != nil || now.Generation != before.Generation {
+						return fmt.Errorf("lease: %+v, %w", now, err)
+					}
+					if now.RenewedAt.After(before.RenewedAt.Add(term)) { // longer than the lease by itself
+						thought = true
+						return nil
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+			f.must(trace.Finished, func(c *task.Contract) { c.LeaseTTL = term })
+			if !thought {
+				t.Error("nobody was asked")
+			}
+		})
 	}
 }
