@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,7 @@ func aRun(b *testing.B, st *store.Store, steps int, turn *store.TurnStart) trace
 	}
 	for n := 1; n <= steps; n++ {
 		c := store.StepCommit{
-			Step: n, Decision: "called lookup", Prompt: strings.Repeat("p", 4096), ToolCall: `lookup:{"n":1}`, Tokens: 100,
+			Step: n, Decision: "called lookup", Prompt: strings.Repeat(strconv.Itoa(n%10), 4096), ToolCall: `lookup:{"n":1}`, Tokens: 100,
 			Turn: &trace.AssistantTurn{Calls: []trace.ToolCall{{ID: "c", Name: "lookup", Arguments: []byte(`{"n":1}`)}}},
 		}
 		for range 3 {

@@ -16,7 +16,7 @@ import (
 // observations of 1 KB.
 func benchStep(n int) StepCommit {
 	c := fullStep(n)
-	c.Prompt = strings.Repeat("p", 4096)
+	c.Prompt = strings.Repeat(itoa(n%10), 4096)
 	for i := range 3 {
 		c.Observations = append(c.Observations, trace.Observation{Step: n, Kind: trace.ObsTool, CallID: "c" + itoa(i), Text: strings.Repeat("o", 1024)})
 	}
@@ -215,4 +215,34 @@ func BenchmarkTreeTail(b *testing.B) {
 			b.Fatal(len(rows), err)
 		}
 	}
+}
+
+// BenchmarkLongPrompts commits two hundred steps whose prompts grow to some 100 KiB,
+// by what changes and whole. x-time and x-bytes are what the whole ones cost over it.
+func BenchmarkLongPrompts(b *testing.B) {
+	const steps = 200
+	var took [2]time.Duration
+	var size [2]int64
+	for b.Loop() {
+		for i := range took {
+			s := newFile(b, WithSynchronous(SyncNormal))
+			d := start(b, s, RunStart{Goal: "g"})
+			for n := 1; n <= steps; n++ {
+				c := aStep(n)
+				c.Prompt = growing(n)
+				if i == 1 {
+					d.prompt.step = 0 // nothing to compare with
+				}
+				began := time.Now()
+				commit(b, s, d, c)
+				took[i] += time.Since(began)
+			}
+			finish(b, s, d, trace.Finished, steps)
+			queryRaw(b, s.Path(), `SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`, &size[i])
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(took[0].Microseconds())/float64(steps*b.N), "µs/step")
+	b.ReportMetric(float64(took[1])/float64(took[0]), "x-time")
+	b.ReportMetric(float64(size[1])/float64(size[0]), "x-bytes")
 }

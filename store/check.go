@@ -26,6 +26,9 @@ func invariants() []statement {
 			FROM runs r LEFT JOIN steps s ON s.run_id = r.id GROUP BY r.id HAVING r.last_step <> coalesce(max(s.step), 0)`},
 		{"step gaps", `SELECT 'run ' || run_id || ': has ' || count(*) || ' steps up to ' || max(step)
 			FROM steps GROUP BY run_id HAVING count(*) <> max(step) OR min(step) <> 1`},
+		{"prompt changes", `SELECT 'run ' || s.run_id || ': the prompt of step ' || s.step || ' builds on that of step ' || s.prompt_from
+			FROM steps s LEFT JOIN steps w ON w.run_id = s.run_id AND w.step = s.prompt_from
+			WHERE s.prompt_change IS NOT NULL AND (w.step IS NULL OR w.prompt_from IS NOT NULL OR w.step >= s.step)`},
 		{"spent tokens", `SELECT 'run ' || r.id || ': spent_tokens is ' || r.spent_tokens || ' and its steps drew ' || coalesce(sum(s.tokens), 0)
 			FROM runs r LEFT JOIN steps s ON s.run_id = r.id
 			WHERE (r.turn_kind IS NULL OR r.turn_kind <> 'reply' OR r.last_step > 0)

@@ -61,7 +61,7 @@ func TestADamagedFileIsNamedAsDamaged(t *testing.T) {
 	d := start(t, s, RunStart{})
 	for n := 1; n <= 50; n++ {
 		c := aStep(n)
-		c.Prompt = strings.Repeat("p", 5000)
+		c.Prompt = strings.Repeat(itoa(n%10), 5000)
 		commit(t, s, d, c)
 	}
 	if err := s.Close(); err != nil {

@@ -32,7 +32,8 @@ type Drive struct {
 	lease *lease
 	owns  bool // whether the lease ends with this drive: false for a child of a tree
 
-	buf evidence
+	buf    evidence
+	prompt lastPrompt // of the step that was committed last
 
 	mu     sync.Mutex
 	closed bool // nothing more is written in its name

@@ -11,8 +11,8 @@ var (
 	forkRun = statement{"fork run", `INSERT INTO runs (root_run_id, goal, file, mode, provider, turn_kind, status, started_at, last_step, forked_run_id, forked_step)
 		SELECT 0, goal, file, mode, provider, CASE WHEN turn_kind IS NULL THEN NULL ELSE 'run' END, 'running', ?1, ?2, id, ?2 FROM runs WHERE id = ?3 RETURNING id`}
 	// The copied steps draw nothing: they were paid for by the run they come from.
-	forkSteps = statement{"fork steps", `INSERT INTO steps (run_id, step, decision, result, prompt, tool_call, tokens, changed, first_seq, next_seq, at)
-		SELECT ?1, step, decision, result, prompt, tool_call, 0, changed, first_seq, next_seq, at FROM steps WHERE run_id = ?2 AND step <= ?3`}
+	forkSteps = statement{"fork steps", `INSERT INTO steps (run_id, step, decision, result, prompt, prompt_change, prompt_from, tool_call, tokens, changed, first_seq, next_seq, at)
+		SELECT ?1, step, decision, result, prompt, prompt_change, prompt_from, tool_call, 0, changed, first_seq, next_seq, at FROM steps WHERE run_id = ?2 AND step <= ?3`}
 	forkTurns = statement{"fork turns", `INSERT INTO step_turns (run_id, step, text, calls, carry)
 		SELECT ?1, step, text, calls, carry FROM step_turns WHERE run_id = ?2 AND step <= ?3`}
 	forkLedger = statement{"fork ledger", `INSERT INTO ledger_observations (run_id, seq, step, kind, target, call_id, text, range_start, range_len, digest, origin)

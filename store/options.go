@@ -130,7 +130,7 @@ func WithStrictPermissions() Option { return func(o *options) { o.strictPerm = t
 // words readable in free pages until Compact.
 func WithSecureDelete(on bool) Option { return func(o *options) { o.secureDelete = on } }
 
-// WithoutPromptTrace leaves out the prompt of each step. Prompts are by far the
-// largest column: they grow with the square of the steps. Resume does not need
-// them; an audit may.
+// WithoutPromptTrace leaves out the prompt of each step. Of most prompts only what
+// differs from the step before is stored, and a whole one every 64 steps; they are
+// still the largest column of a long run. Resume does not need them; an audit may.
 func WithoutPromptTrace() Option { return func(o *options) { o.promptTrace = false } }

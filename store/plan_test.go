@@ -70,7 +70,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 	for _, st := range []statement{
 		readLease, renewLease, dropLease, rootOf, readRun, advanceRun, nextSeq, reportTokens, foldReport, settleStep, markPerformed, overruleApproval, setOutcome, replySpend,
 		readTurnEnd, finishTurn, moveHead, lastDrive, closeDrives, orphanHandle, unreadMail, supersedeContext, openChildren, turnOfRun,
-		readObservations, readLedger, ledgerLength, calledTokens, readTurns, readSummaries, readSteps, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
+		readObservations, readLedger, ledgerLength, calledTokens, readTurns, readSummaries, readSteps, readPrompts, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
 		openAttempts, openInTree, accountsAfter, writesAfter, readProviderCalls, readCitations, insertCitation, readServerToolCalls, readPolicyEvents,
 		readSandboxEvents, chargeStep, chargeRun, erroredGates, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
@@ -200,7 +200,7 @@ func TestNothingThatIsReadByPagesIsSorted(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	now := time.Now()
 	paged := []statement{
-		readSessions, readObservations, readTurns, readSteps, readTexts, readStepAttempts, readProviderCalls, readCitations, readServerToolCalls, readPolicyEvents,
+		readSessions, readObservations, readTurns, readSteps, readPrompts, readTexts, readStepAttempts, readProviderCalls, readCitations, readServerToolCalls, readPolicyEvents,
 		readSandboxEvents, readMCPEvents, readContextEvents, readGateAttempts, readAgentEvents, readEdits, eventsSince, treeEventsSince, readOutputs, readLedger,
 	}
 	for _, f := range []RunFilter{ // without the open ones, which are few

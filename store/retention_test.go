@@ -526,7 +526,7 @@ func TestCompactGivesBackWhatWasDeleted(t *testing.T) {
 	d := start(t, s, RunStart{Turn: &TurnStart{Session: sess, Prompt: "p"}})
 	for n := 1; n <= 20; n++ {
 		c := aStep(n)
-		c.Prompt = strings.Repeat("p", 20_000)
+		c.Prompt = strings.Repeat(itoa(n%10), 20_000) // unlike that of the step before
 		commit(t, s, d, c)
 	}
 	finish(t, s, d, trace.Finished, 20)

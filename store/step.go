@@ -67,8 +67,8 @@ type Draw struct {
 
 var (
 	insertStep = statement{"insert step", `INSERT INTO steps
-		(run_id, step, drive_id, decision, result, prompt, tool_call, tokens, changed, first_seq, next_seq, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		(run_id, step, drive_id, decision, result, prompt, prompt_change, prompt_from, tool_call, tokens, changed, first_seq, next_seq, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	insertStepTurn = statement{"insert step turn", `INSERT INTO step_turns (run_id, step, text, calls, carry) VALUES (?, ?, ?, ?, ?)`}
 	// advanceRun changes nothing when the step is not the next one.
 	advanceRun        = statement{"advance run", `UPDATE runs SET last_step = ?1, spent_tokens = spent_tokens + ?2 WHERE id = ?3 AND last_step = ?1 - 1`}
@@ -95,6 +95,11 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 	if err := d.open(); err != nil {
 		return err
 	}
+	c.Prompt = cleanText(c.Prompt)
+	if !s.opt.promptTrace {
+		c.Prompt = ""
+	}
+	prompt := d.prompt.take(c.Step, c.Prompt)
 	var lostHead error
 	err := d.buf.carry(func() error {
 		return s.writeSurely(ctx, "commit step", func(t *txn) error {
@@ -104,7 +109,7 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 			if err := d.buf.join(t); err != nil {
 				return err
 			}
-			if err := s.commitStep(t, d, c); err != nil {
+			if err := s.commitStep(t, d, c, prompt); err != nil {
 				return err
 			}
 			if c.Notes != nil {
@@ -123,13 +128,14 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 	if err != nil {
 		return err
 	}
+	d.prompt.keep(c.Step, c.Prompt, prompt)
 	if c.Finish != nil {
 		d.shut()
 	}
 	return lostHead
 }
 
-func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
+func (s *Store) commitStep(t *txn, d *Drive, c StepCommit, prompt storedPrompt) error {
 	first, err := appendObservations(t, d.RunID, c.Observations)
 	if err != nil {
 		return err
@@ -144,11 +150,8 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit) error {
 	if c.Result != "" && c.Result != strings.Join(own, "\n") {
 		result = cleanText(c.Result)
 	}
-	if !s.opt.promptTrace {
-		c.Prompt = ""
-	}
 	c.Tokens = counter(c.Tokens)
-	if _, err := t.exec(insertStep, d.RunID, c.Step, d.ID, cleanText(c.Decision), result, cleanText(c.Prompt), cleanText(c.ToolCall),
+	if _, err := t.exec(insertStep, d.RunID, c.Step, d.ID, cleanText(c.Decision), result, prompt.whole, prompt.change, nullID(prompt.from), cleanText(c.ToolCall),
 		c.Tokens, boolInt(c.Changed), first, first+int64(len(c.Observations)), t.now); err != nil {
 		return err
 	}

@@ -21,13 +21,14 @@ type StepRow struct {
 	Changed  bool
 	At       time.Time
 
+	stored      storedPrompt
 	joined      bool // whether Result is the observations of the step
 	first, next int64
 }
 
 var (
-	readSteps = statement{"read steps", `SELECT step, coalesce(drive_id, 0), decision, result, prompt, tool_call, tokens, changed, first_seq, next_seq, at
-		FROM steps WHERE run_id = ? AND step > ? ORDER BY step LIMIT ?`}
+	readSteps = statement{"read steps", `SELECT step, coalesce(drive_id, 0), decision, result, prompt, prompt_change, coalesce(prompt_from, 0),
+		tool_call, tokens, changed, first_seq, next_seq, at FROM steps WHERE run_id = ? AND step > ? ORDER BY step LIMIT ?`}
 	readTexts = statement{"read texts", `SELECT seq, step, coalesce(text, '') FROM ledger_observations
 		WHERE run_id = ? AND seq >= ? AND seq < ? ORDER BY seq`}
 	readStepAttempts = statement{"read step attempts", `SELECT id, step, kind, decision, result, coalesce(delay_ms, 0), at
@@ -37,7 +38,8 @@ var (
 func scanStep(r scanner) (row StepRow, err error) {
 	var result *string
 	var at int64
-	err = r.Scan(&row.Step, &row.DriveID, &row.Decision, &result, &row.Prompt, &row.ToolCall, &row.Tokens, &row.Changed, &row.first, &row.next, &at)
+	err = r.Scan(&row.Step, &row.DriveID, &row.Decision, &result, &row.stored.whole, &row.stored.change, &row.stored.from,
+		&row.ToolCall, &row.Tokens, &row.Changed, &row.first, &row.next, &at)
 	row.joined = result == nil
 	if result != nil {
 		row.Result = *result
@@ -89,7 +91,12 @@ func joinResults(run trace.RunID) func(*query, []StepRow) error {
 
 // Steps yields the committed steps of a run. Retries are in StepAttempts.
 func (s *Store) Steps(ctx context.Context, run trace.RunID, opts ...ReadOption) iter.Seq2[StepRow, error] {
-	return paged(ctx, s, readSteps, 0, opts, []any{run}, scanStep, func(r StepRow) int64 { return int64(r.Step) }, joinResults(run))
+	return paged(ctx, s, readSteps, 0, opts, []any{run}, scanStep, func(r StepRow) int64 { return int64(r.Step) }, func(q *query, rows []StepRow) error {
+		if err := joinPrompts(q, run, rows); err != nil {
+			return err
+		}
+		return joinResults(run)(q, rows)
+	})
 }
 
 // StepAttempts yields the completions that did not become a step's result:
