@@ -59,7 +59,7 @@ func TestARunKilledAtRandomLosesNothingAndRepeatsNothing(t *testing.T) {
 
 // Each of these once made a difference, or is the narrowest place there is.
 func TestARunKilledAtANarrowPlaceGoesOnAsIfNothingHadBeen(t *testing.T) {
-	for _, at := range []struct {
+	for _, tc := range []struct {
 		name  string
 		shape profile
 		point string
@@ -78,12 +78,16 @@ func TestARunKilledAtANarrowPlaceGoesOnAsIfNothingHadBeen(t *testing.T) {
 		{"behind the start of a command", handles, "event tool_call", []int{5}},
 		{"before the end of a command is recorded", handles, "end handle", []int{1}},
 	} {
-		t.Run(at.name, func(t *testing.T) {
-			c := sample(t, at.shape)
-			if err := c.at(t.Context(), at.shape, at.point, at.times); err != nil {
+		t.Run(tc.name, func(t *testing.T) {
+			c := sample(t, tc.shape)
+			var trials []planned
+			for _, n := range tc.times {
+				trials = append(trials, at(tc.shape, tc.point, n))
+			}
+			if err := c.list(t.Context(), trials); err != nil {
 				t.Fatal(err)
 			}
-			c.check(t, len(at.times))
+			c.check(t, len(tc.times))
 		})
 	}
 }

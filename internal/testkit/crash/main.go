@@ -41,7 +41,7 @@ func run(ctx context.Context) error {
 	only := flag.String("profile", "", "only runs of this shape: one-shot, session, approval, pausing or handles")
 	seed := flag.Uint64("seed", 0, "of the random choices; 0 takes one from the clock")
 	keep := flag.Bool("keep", false, "keep the directories of failed trials")
-	jobs := flag.Int("jobs", runtime.NumCPU(), "how many runs are killed at random at a time")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "how many runs are made and killed at a time")
 	limit := flag.Duration("limit", 0, "give up after this time; 0 means 20 minutes, or 3 seconds for each kill when that is longer")
 	flag.Parse()
 	if *steps < 11 {

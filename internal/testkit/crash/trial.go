@@ -246,29 +246,59 @@ func (c *campaign) fail(name string, p profile, kills []kill, what string) error
 	return nil
 }
 
-// random makes trials, several at a time, until total workers have been killed.
-// Half of the kills come from outside at a random time, half from within at a
-// random point; up to three meet one run.
-func (c *campaign) random(ctx context.Context, total int) error {
-	var next atomic.Int64
+// planned is a trial that is to be made.
+type planned struct {
+	name  string
+	p     profile
+	kills []kill
+}
+
+// several makes the trials that next returns, some at a time, until it returns none.
+// Next may be called at the same time.
+func (c *campaign) several(ctx context.Context, next func() (planned, bool)) error {
 	errs := make([]error, c.jobs)
 	var all sync.WaitGroup
 	for j := range errs {
 		all.Go(func() {
-			for c.report.killed() < total && !c.report.hopeless() && errs[j] == nil {
-				i := int(next.Add(1)) - 1
-				if i > 4*total {
+			for errs[j] == nil && !c.report.hopeless() {
+				t, ok := next()
+				if !ok {
 					return
 				}
-				p, kills := c.choose(i, total)
 				if errs[j] = ctx.Err(); errs[j] == nil {
-					_, errs[j] = c.trial(ctx, fmt.Sprintf("random-%d", i), p, kills)
+					_, errs[j] = c.trial(ctx, t.name, t.p, t.kills)
 				}
 			}
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// list makes the trials of a list.
+func (c *campaign) list(ctx context.Context, trials []planned) error {
+	var next atomic.Int64
+	return c.several(ctx, func() (t planned, ok bool) {
+		if i := int(next.Add(1)) - 1; i < len(trials) {
+			return trials[i], true
+		}
+		return t, false
+	})
+}
+
+// random makes trials until total workers have been killed. Half of the kills
+// come from outside at a random time, half from within at a random point; up to
+// three meet one run.
+func (c *campaign) random(ctx context.Context, total int) error {
+	var next atomic.Int64
+	return c.several(ctx, func() (t planned, ok bool) {
+		i := int(next.Add(1)) - 1
+		if i > 4*total || c.report.killed() >= total {
+			return t, false
+		}
+		p, kills := c.choose(i, total)
+		return planned{fmt.Sprintf("random-%d", i), p, kills}, true
+	})
 }
 
 // choose is the shape of the trial number i and how its workers are to die. It
@@ -291,6 +321,7 @@ func (c *campaign) choose(i, total int) (profile, []kill) {
 // and once between.
 func (c *campaign) everyPoint(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(c.seed, 1))
+	var trials []planned
 	for _, p := range c.profiles {
 		met := map[string]int{}
 		var names []string
@@ -301,48 +332,34 @@ func (c *campaign) everyPoint(ctx context.Context) error {
 		}
 		for _, name := range names {
 			n := met[name]
-			at := []int{1}
+			trials = append(trials, at(p, name, 1))
 			if n > 2 {
-				at = append(at, 2+rnd.IntN(n-2))
+				trials = append(trials, at(p, name, 2+rnd.IntN(n-2)))
 			}
 			if n > 1 {
-				at = append(at, n)
-			}
-			if err := c.at(ctx, p, name, at); err != nil {
-				return err
+				trials = append(trials, at(p, name, n))
 			}
 		}
 	}
-	return nil
+	return c.list(ctx, trials)
 }
 
 // eachTime kills a worker every time that it meets one point.
 func (c *campaign) eachTime(ctx context.Context, name string) error {
+	var trials []planned
 	for _, p := range c.profiles {
-		var at []int
+		n := 0
 		for _, met := range c.points[p] {
 			if met == name {
-				at = append(at, len(at)+1)
+				n++
+				trials = append(trials, at(p, name, n))
 			}
 		}
-		if err := c.at(ctx, p, name, at); err != nil {
-			return err
-		}
 	}
-	return nil
+	return c.list(ctx, trials)
 }
 
-// at kills a worker when it meets a point for the given times, each in a run of
-// its own.
-func (c *campaign) at(ctx context.Context, p profile, name string, times []int) error {
-	for _, n := range times {
-		if err := ctx.Err(); err != nil || c.report.hopeless() {
-			return err
-		}
-		trial := fmt.Sprintf("%s-%s-%d", p, strings.ReplaceAll(name, " ", "_"), n)
-		if _, err := c.trial(ctx, trial, p, []kill{{point: fmt.Sprintf("%s:%d", name, n)}}); err != nil {
-			return err
-		}
-	}
-	return nil
+// at is a trial that kills a worker when it meets a point for the n-th time.
+func at(p profile, name string, n int) planned {
+	return planned{fmt.Sprintf("%s-%s-%d", p, strings.ReplaceAll(name, " ", "_"), n), p, []kill{{point: fmt.Sprintf("%s:%d", name, n)}}}
 }
