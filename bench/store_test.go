@@ -58,6 +58,11 @@ func aSession(b *testing.B, st *store.Store, steps int) (trace.SessionID, trace.
 	return sess, aRun(b, st, steps, &store.TurnStart{Session: sess, Prompt: "look everything up"})
 }
 
+// aPrompt is a prompt of 4 KiB, of which the next step's repeats most.
+func aPrompt(n int) string {
+	return strings.Repeat("a line of the task, or of what the run has seen of it\n", 75) + "step " + strconv.Itoa(n) + "\n"
+}
+
 func aRun(b *testing.B, st *store.Store, steps int, turn *store.TurnStart) trace.RunID {
 	b.Helper()
 	ctx := context.Background()
@@ -67,7 +72,7 @@ func aRun(b *testing.B, st *store.Store, steps int, turn *store.TurnStart) trace
 	}
 	for n := 1; n <= steps; n++ {
 		c := store.StepCommit{
-			Step: n, Decision: "called lookup", Prompt: strings.Repeat(strconv.Itoa(n%10), 4096), ToolCall: `lookup:{"n":1}`, Tokens: 100,
+			Step: n, Decision: "called lookup", Prompt: aPrompt(n), ToolCall: `lookup:{"n":1}`, Tokens: 100,
 			Turn: &trace.AssistantTurn{Calls: []trace.ToolCall{{ID: "c", Name: "lookup", Arguments: []byte(`{"n":1}`)}}},
 		}
 		for range 3 {
