@@ -304,3 +304,30 @@ func TestEveryConversationPassesStrictServers(t *testing.T) {
 		}
 	})
 }
+
+// Commands are started without the credentials that a client names, and a run asks a
+// client for what else it is by interfaces: one that is forgotten fails silently.
+func TestAllWiresSayWhatTheyAre(t *testing.T) {
+	v := testkit.NewVendorFunc(t, func(int, testkit.Asked) testkit.Reply { return testkit.Status(500, "x") })
+	for name, p := range wires(t, v) {
+		held := provider.CredentialsOf(p)
+		if len(held.Values) != 1 || held.Values[0].Reveal() != canary {
+			t.Errorf("%s names %d credentials, want its key", name, len(held.Values))
+		}
+		if h, ok := p.(provider.ModelHinter); !ok || h.ModelHint() == "" {
+			t.Errorf("%s does not name its model", name)
+		}
+		if _, ok := p.(provider.ImageAccepter); !ok {
+			t.Errorf("%s does not say whether it takes images", name)
+		}
+		if _, ok := p.(provider.Cataloguer); !ok {
+			t.Errorf("%s has no catalogue", name)
+		}
+		if _, ok := p.(provider.ReachableReporter); !ok {
+			t.Errorf("%s cannot be asked whether it is there", name)
+		}
+		if _, ok := p.(fmt.Formatter); !ok {
+			t.Errorf("%s prints all it holds", name)
+		}
+	}
+}

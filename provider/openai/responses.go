@@ -18,6 +18,7 @@ import (
 var (
 	_ provider.Provider          = (*Responses)(nil)
 	_ provider.ModelHinter       = (*Responses)(nil)
+	_ provider.CredentialHolder  = (*Responses)(nil)
 	_ provider.FamilyHinter      = (*Responses)(nil)
 	_ provider.ImageAccepter     = (*Responses)(nil)
 	_ provider.Cataloguer        = (*Responses)(nil)
@@ -71,6 +72,11 @@ func (c *Responses) Name() string { return c.cfg.Name }
 
 // Endpoints are the URLs of completions and of the catalogue.
 func (c *Responses) Endpoints() []string { return []string{c.base + "/responses", c.base + "/models"} }
+
+// Credentials are the key.
+func (c *Responses) Credentials() provider.Credentials {
+	return provider.Credentials{Values: []provider.Secret{c.cfg.Key}}
+}
 
 // Format writes name and model, whatever the verb, and nothing of the
 // credential.
