@@ -46,7 +46,9 @@ type Config struct {
 
 	// AllowLocal lets through addresses of this machine and of private networks,
 	// which are otherwise refused whatever the policy says. Metadata services and
-	// link-local addresses stay refused. See policy.FloorRefuses.
+	// link-local addresses stay refused, and so does an address of this machine
+	// that a name resolves to, unless a rule allows it as such. See
+	// policy.FloorRefuses and policy.Policy.FloorRefusesAnswer.
 	AllowLocal bool
 
 	// Resolve finds the addresses of a name. Nil asks the system's resolver.

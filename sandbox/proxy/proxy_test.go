@@ -43,7 +43,7 @@ func denyAll() policy.Policy {
 
 func newWorld(t *testing.T, pol policy.Policy, change func(*Config)) *world {
 	t.Helper()
-	w := &world{pol: pol, names: map[string]string{}}
+	w := &world{names: map[string]string{}}
 	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.hits.Add(1)
 		body, _ := io.ReadAll(r.Body)
@@ -51,6 +51,8 @@ func newWorld(t *testing.T, pol policy.Policy, change func(*Config)) *world {
 	}))
 	t.Cleanup(w.server.Close)
 	_, w.port, _ = net.SplitHostPort(w.server.Listener.Addr().String())
+	// The server is on this machine, and most tests reach it by a name.
+	w.pol = pol.Layer("server").AllowNet(w.server.Listener.Addr().String())
 	cfg := Config{
 		AllowLocal: true,
 		Policy: func() policy.Policy {
@@ -267,6 +269,8 @@ func TestAPermittedNameDoesNotLeadToAForbiddenAddress(t *testing.T) {
 		{"an address that a rule denies", "127.0.0.1", true, "127.0.0.1", false},
 		{"loopback when local is permitted", "127.0.0.1", true, "", true},
 		{"only the permitted one of two", "169.254.169.254,127.0.0.1", true, "", true},
+		{"another address of this machine", "127.0.0.2", true, "", false},
+		{"this machine inside the other protocol", "64:ff9b::7f00:1", true, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pol := denyAll().Layer("app").AllowNet("docs.example")
@@ -283,6 +287,46 @@ func TestAPermittedNameDoesNotLeadToAForbiddenAddress(t *testing.T) {
 				t.Errorf("resolved %v, want one look-up", w.asked)
 			}
 			if d := w.dials; len(d) != 1 || d[0].Allowed != tc.out {
+				t.Errorf("recorded %+v", d)
+			}
+		})
+	}
+}
+
+// Where local addresses are let through, a name that somebody else serves still does
+// not lead to this machine because the name is allowed: a rule must say the address.
+func TestANameLeadsToThisMachineOnlyByARuleForTheAddress(t *testing.T) {
+	for _, tc := range []struct {
+		name, target, addr string
+		rules              func(port string) []string
+		out                bool
+	}{
+		{"the address with its port", "docs.example", "127.0.0.1", func(port string) []string { return []string{"docs.example", "127.0.0.1:" + port} }, true},
+		{"the address", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, true},
+		{"the address, written the other way", "docs.example", "::ffff:127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, true},
+		{"only the name", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example"} }, false},
+		{"everything", "docs.example", "127.0.0.1", func(string) []string { return []string{"*"} }, false},
+		{"a pattern of addresses", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.*"} }, false},
+		{"the address with another port", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1:1"} }, false},
+		{"another address", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.2"} }, false},
+		{"unspecified", "docs.example", "0.0.0.0", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, false},
+		{"metadata has no rule that helps", "docs.example", "169.254.169.254", func(string) []string { return []string{"docs.example", "169.254.169.254"} }, false},
+		{"nor has link-local", "docs.example", "fe80::1", func(string) []string { return []string{"docs.example", "[fe80::1]"} }, false},
+		{"a name that is this machine's by definition", "localhost", "127.0.0.1", func(string) []string { return []string{"localhost"} }, true},
+		{"an address in place of a name", "127.0.0.1", "", func(string) []string { return []string{"127.0.0.?"} }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, denyAll(), nil)
+			w.pol = denyAll().Layer("app").AllowNet(tc.rules(w.port)...)
+			w.names[tc.target] = tc.addr
+			got := w.connect(t, tc.target+":"+w.port)
+			if out := w.hits.Load() == 1; out != tc.out || strings.HasPrefix(got, "HTTP/1.1 200") != tc.out {
+				t.Errorf("reached: %v, want %v; %q", out, tc.out, got)
+			}
+			if len(w.asked) > 1 {
+				t.Errorf("resolved %v, want at most one look-up", w.asked)
+			}
+			if d := w.dials; len(d) != 1 || d[0].Allowed != tc.out || !tc.out && d[0].Layer != policy.LayerFloor {
 				t.Errorf("recorded %+v", d)
 			}
 		})
