@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -83,20 +82,30 @@ func proxyEnv(env []string, e Egress) []string {
 	}
 	env = dropNames(env, append([]string{"NO_PROXY", "no_proxy"}, proxyNames...)...)
 	url := "http://" + e.Proxy.String()
+	if e.ProxyToken != "" {
+		url = "http://" + ProxyUser + ":" + string(e.ProxyToken) + "@" + e.Proxy.String()
+	}
 	for _, n := range proxyNames {
 		env = append(env, n+"="+url)
 	}
 	env = append(env, "NO_PROXY=", "no_proxy=")
-	return append(dropNames(env, "JAVA_TOOL_OPTIONS"), "JAVA_TOOL_OPTIONS="+javaOptions(env, e.Proxy))
+	return append(dropNames(env, "JAVA_TOOL_OPTIONS"), "JAVA_TOOL_OPTIONS="+javaOptions(env, e))
 }
 
 // javaOptions is an inherited JAVA_TOOL_OPTIONS with the proxy appended: the
 // Java runtime reads none of the usual variables.
-func javaOptions(env []string, proxy netip.AddrPort) string {
+func javaOptions(env []string, e Egress) string {
 	old, _ := lookupEnv(env, "JAVA_TOOL_OPTIONS", false)
-	host, port := proxy.Addr().String(), proxy.Port()
-	return strings.TrimSpace(old + " " + javaProxy("http", host, port) + " " + javaProxy("https", host, port) +
-		" -Dhttp.nonProxyHosts=")
+	host, port := e.Proxy.Addr().String(), e.Proxy.Port()
+	options := old + " " + javaProxy("http", host, port) + " " + javaProxy("https", host, port) + " -Dhttp.nonProxyHosts="
+	if e.ProxyToken != "" {
+		// Build tools that bring a client of their own read these, the runtime's
+		// client does not.
+		for _, scheme := range []string{"http", "https"} {
+			options += fmt.Sprintf(" -D%s.proxyUser=%s -D%s.proxyPassword=%s", scheme, ProxyUser, scheme, string(e.ProxyToken))
+		}
+	}
+	return strings.TrimSpace(options)
 }
 
 // tempEnv points every variable that names a temporary directory at dir.

@@ -369,4 +369,5 @@ type stream struct {
 	r    *os.File
 	kept []*capture
 	to   io.Writer // of the caller; may be nil
+	mask *masker   // nil: nothing is hidden
 }

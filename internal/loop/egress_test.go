@@ -156,6 +156,50 @@ func TestCommandsReachTheNamedHostsAndNoOthers(t *testing.T) {
 	}
 }
 
+// A run that wants its proxy for itself gives the login to its commands and to nobody
+// else: not to the model, the trace or the store.
+func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, named.host())
+	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *")
+	var addr, status string
+	look := command("sh", "-c", `printf %s "$HTTP_PROXY" > login; env`)
+	m := f.script(client(named.URL, false), look, scripted.Say("done"))
+	f.host.Observer = trace.ObserverFunc(func(e trace.Event) trace.Flow {
+		if _, text, ok := strings.Cut(f.read("login"), "@"); ok && addr == "" {
+			addr = text
+			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}}).Get(named.URL)
+			if err == nil {
+				status = resp.Status
+				resp.Body.Close()
+			}
+		}
+		return f.seen.Observe(e)
+	})
+	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Egress.ProxyLogin = true })
+	contains(t, "the results", resultsOf(m), "answer 200 hello", "HTTP_PROXY=http://run:*")
+	if !strings.HasPrefix(status, "407 ") {
+		t.Errorf("another program of this host got %q from the proxy, want 407", status)
+	}
+	u, err := url.Parse(f.read("login"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _ := u.User.Password()
+	if len(token) < 20 {
+		t.Fatalf("the login is %q, which can be guessed", f.read("login"))
+	}
+	same(t, "dials", f.dials(res.RunID), []string{"1 " + named.host()})
+	for _, name := range []string{"", "-wal"} {
+		if b, err := os.ReadFile(f.store.Path() + name); err == nil && strings.Contains(string(b), token) {
+			t.Errorf("the store (%q) holds the token", name)
+		}
+	}
+	if text := fmt.Sprintf("%+v %+v", m.Requests(), f.seen.all); strings.Contains(text, token) {
+		t.Error("the model or a watcher was shown the token")
+	}
+}
+
 func TestTheModelIsToldHowFarTheNetworkIsHeld(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -51,6 +51,11 @@ type Config struct {
 	// policy.FloorRefuses and policy.Policy.FloorRefusesAnswer.
 	AllowLocal bool
 
+	// User and Token, when Token is not empty, are what a client must state as
+	// Proxy-Authorization, in the scheme Basic. Others get status 407; they are
+	// told nothing about the policy and are not reported.
+	User, Token string
+
 	// Resolve finds the addresses of a name. Nil asks the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -442,6 +443,57 @@ func TestTheProxyEndsWithItsContext(t *testing.T) {
 func TestAPolicyIsNeeded(t *testing.T) {
 	if _, err := Start(t.Context(), Config{}); err == nil {
 		t.Error("a proxy without a policy started")
+	}
+}
+
+// Who does not know the login learns nothing, reaches nothing and leaves no record.
+func TestOnlyThoseWhoKnowTheLoginAreServed(t *testing.T) {
+	basic := func(login string) string {
+		return "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(login)) + "\r\n"
+	}
+	for _, tc := range []struct {
+		name, header string
+		in           bool
+	}{
+		{"the login", basic("run:s3cret"), true},
+		{"with another name for the header and the scheme", "proxy-authorization: BASIC " + base64.StdEncoding.EncodeToString([]byte("run:s3cret")) + "\r\n", true},
+		{"none", "", false},
+		{"another token", basic("run:s3creT"), false},
+		{"the beginning of the token", basic("run:s3cre"), false},
+		{"no token", basic("run:"), false},
+		{"another user", basic("root:s3cret"), false},
+		{"twice", basic("run:s3cret") + basic("run:s3cret"), false},
+		{"another scheme", "Proxy-Authorization: Bearer s3cret\r\n", false},
+		{"not encoded", "Proxy-Authorization: Basic run:s3cret\r\n", false},
+		{"for the server", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("run:s3cret")) + "\r\n", false},
+		{"under a line that is none", "nonsense\r\n" + basic("run:s3cret"), false},
+	} {
+		for how, text := range map[string]string{
+			"tunnel":        "CONNECT docs.example:PORT HTTP/1.1\r\nHost: x\r\n" + tc.header + "\r\nGET /in HTTP/1.1\r\nHost: inside\r\nConnection: close\r\n\r\n",
+			"absolute form": "GET http://docs.example:PORT/ HTTP/1.1\r\nHost: x\r\n" + tc.header + "\r\n",
+		} {
+			t.Run(tc.name+"/"+how, func(t *testing.T) {
+				w := newWorld(t, denyAll().Layer("app").AllowNet("docs.example"), func(c *Config) { c.User, c.Token = "run", "s3cret" })
+				w.names["docs.example"] = "127.0.0.1"
+				got := w.say(t, strings.ReplaceAll(text, "PORT", w.port))
+				status := "HTTP/1.1 407 "
+				if tc.in {
+					status = "HTTP/1.1 200 "
+				}
+				if !strings.HasPrefix(got, status) || (w.hits.Load() == 1) != tc.in {
+					t.Errorf("%d requests, answer %q, want %s", w.hits.Load(), got, status)
+				}
+				if !tc.in && (!strings.Contains(got, "\r\nProxy-Authenticate: Basic ") || strings.Contains(got, "docs.example")) {
+					t.Errorf("answer %q, want one that asks for the login and says no more", got)
+				}
+				if (len(w.dials) == 1) != tc.in || (len(w.asked) == 1) != tc.in {
+					t.Errorf("recorded %v, resolved %v", w.dials, w.asked)
+				}
+				if strings.Contains(got, "s3cret") || strings.Contains(got, "cnVu") {
+					t.Errorf("the login was handed on: %q", got)
+				}
+			})
+		}
 	}
 }
 
