@@ -56,17 +56,13 @@ func names(lists ...[]string) []string {
 func withoutMarker(env []string) []string { return dropNames(env, MarkerEnv) }
 
 func dropNames(env []string, drop ...string) []string {
-	kept := env[:0:0]
-outer:
-	for _, kv := range env {
-		for _, n := range drop {
-			if rest, ok := strings.CutPrefix(kv, n); ok && strings.HasPrefix(rest, "=") {
-				continue outer
-			}
-		}
-		kept = append(kept, kv)
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, ok := strings.Cut(kv, "=")
+		return ok && slices.ContainsFunc(drop, func(d string) bool {
+			// On Windows a name in another case is the same variable.
+			return name == d || runtime.GOOS == "windows" && strings.EqualFold(name, d)
+		})
+	})
 }
 
 // proxyEnv points the usual variables at the proxy, and empties the exceptions:

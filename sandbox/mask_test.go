@@ -70,7 +70,7 @@ func TestATokenIsNotInWhatIsPrintedOfAProfile(t *testing.T) {
 	log.Info("x", "profile", p, "token", p.Egress.ProxyToken)
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "profile", p, "token", p.Egress.ProxyToken)
 	for name, text := range map[string]string{
-		"%v": fmt.Sprintf("%v", p), "%+v": fmt.Sprintf("%+v", p), "%#v": fmt.Sprintf("%#v", p), "%s": fmt.Sprintf("%s", p.Egress.ProxyToken),
+		"%v": fmt.Sprintf("%v", p), "%+v": fmt.Sprintf("%+v", p), "%#v": fmt.Sprintf("%#v", p), "String": p.Egress.ProxyToken.String(),
 		"%q": fmt.Sprintf("%q", p.Egress.ProxyToken), "JSON": string(b), "a log": logged.String(),
 	} {
 		if strings.Contains(text, string(testToken)) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestDeniedPathsInsideAnotherAreCoveredByIt(t *testing.T) {
 	put(t, root, "secrets/k", "")
 	put(t, root, "secretsX", "")
 	in := []string{root + "/secrets/k", root + "/secrets", root + "/secretsX", root + "/missing", root + "/secrets/"}
-	if d := cmp.Diff([]string{root + "/secrets", root + "/secretsX"}, existing(in)); d != "" {
+	if d := cmp.Diff([]string{filepath.Join(root, "secrets"), filepath.Join(root, "secretsX")}, existing(in)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

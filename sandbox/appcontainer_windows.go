@@ -1,0 +1,3 @@
+package sandbox
+
+type securityCapabilities struct{}
