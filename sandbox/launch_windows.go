@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"unsafe"
 
@@ -21,10 +22,21 @@ func launch(s *spec, a *Applied) (*child, error) {
 	if err != nil {
 		return nil, apparatus("make job", err)
 	}
-	proc, err := spawn(s, j.object(), nil)
+	var box *container
+	if s.rung == RungAppContainer {
+		if box, err = openContainer(s); err != nil {
+			j.close()
+			return nil, apparatus("make container", err)
+		}
+	}
+	proc, err := spawn(s, j.object(), box)
 	if err != nil {
 		j.close()
-		return nil, startError(s, err)
+		var refused *os.PathError
+		if errors.As(err, &refused) { // the program's own fault, or its directory's
+			return nil, startError(s, err)
+		}
+		return nil, apparatus("prepare start", err)
 	}
 	c := &child{
 		pid:       proc.pid,
@@ -59,7 +71,7 @@ type job struct {
 }
 
 func newJob(s *spec) (*job, error) {
-	if s.rung != RungJobObject {
+	if s.rung != RungJobObject && s.rung != RungAppContainer {
 		return nil, nil
 	}
 	h, err := windows.CreateJobObject(nil, nil)
@@ -186,16 +198,16 @@ func probeHost(h *Host) {
 	j, err := newJob(&spec{rung: RungJobObject})
 	j.close()
 	h.JobObject = works(err)
-	h.AppContainer = Feature{Why: "not built in this version"}
+	h.AppContainer = Feature{Why: "not asked for, so not tried"}
 }
 
 func (s *spec) killScope(r Rung) KillScope {
-	if r == RungJobObject {
+	if r == RungJobObject || r == RungAppContainer {
 		return KillJob
 	}
 	return KillGroup
 }
 
 func (s *spec) holds(c Cap, r Rung) bool {
-	return c == CapWall || r == RungJobObject && c != CapOpenFiles
+	return c == CapWall || s.killScope(r) == KillJob && c != CapOpenFiles
 }

@@ -109,8 +109,15 @@ type Profile struct {
 
 	// AccessConfinement asks for the AppContainer rung on Windows, which confines
 	// files; where it cannot be had the command is refused. It has no effect on
-	// other systems.
+	// other systems. The entries that it makes in the access lists of the workspace
+	// and of what else is granted stay there; they are for this boundary alone.
 	AccessConfinement bool `json:"access_confinement,omitempty"`
+
+	// Programs are absolute directories that toolchains start programs from. Only
+	// AppContainer needs them, because nothing can be read there that is not
+	// granted. One that does not exist, and one that holds the user's own
+	// directory, is left out.
+	Programs []string `json:"-"`
 
 	only Rung // tests: this rung and no other
 }
@@ -249,7 +256,7 @@ func (p Profile) Validate() error {
 	if p.Mode.Contained() && p.Workspace == "" {
 		errs = append(errs, errors.New("workspace is empty: name the directory the command works in"))
 	}
-	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Reads.Deny, p.Protect)
+	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Programs, p.Reads.Deny, p.Protect)
 	for _, dir := range paths {
 		if dir == "" {
 			continue

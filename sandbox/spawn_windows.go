@@ -21,8 +21,9 @@ const (
 
 // spawn starts the program of s with its three streams and no other handle, without
 // a window and in a group of its own. With a job the process is in it before its
-// first instruction; with capabilities it is inside that AppContainer.
-func spawn(s *spec, job windows.Handle, capabilities *securityCapabilities) (*winProcess, error) {
+// first instruction; with a container it is inside that. An *os.PathError means that
+// the system would not start the program; any other error, that it was not asked.
+func spawn(s *spec, job windows.Handle, box *container) (*winProcess, error) {
 	program, err := windows.UTF16PtrFromString(s.path)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,8 @@ func spawn(s *spec, job windows.Handle, capabilities *securityCapabilities) (*wi
 			return nil, os.NewSyscallError("UpdateProcThreadAttribute(job)", err)
 		}
 	}
-	if capabilities != nil {
+	if box != nil {
+		capabilities := box.capabilities()
 		if err := attributes.Update(attributeSecurityCapabilities, unsafe.Pointer(capabilities), unsafe.Sizeof(*capabilities)); err != nil {
 			return nil, os.NewSyscallError("UpdateProcThreadAttribute(capabilities)", err)
 		}
@@ -86,6 +88,7 @@ func spawn(s *spec, job windows.Handle, capabilities *securityCapabilities) (*wi
 	var made windows.ProcessInformation
 	err = windows.CreateProcess(program, line, nil, nil, true, flags, &env[0], dir, &start.StartupInfo, &made)
 	runtime.KeepAlive(s.files)
+	runtime.KeepAlive(box)
 	if err != nil {
 		return nil, &os.PathError{Op: "CreateProcess", Path: s.path, Err: err}
 	}

@@ -87,6 +87,7 @@ func (d *drive) gateProfile() sandbox.Profile {
 		run := p
 		p = *own
 		p.Workspace, p.Temp, p.Writable, p.Vars, p.Protect = run.Workspace, run.Temp, run.Writable, run.Vars, run.Protect
+		p.Programs = run.Programs
 		p.Reads.Deny = slices.Concat(run.Reads.Deny, own.Reads.Deny)
 		// What the run's models are asked with is for no command.
 		p.Env.Secrets = slices.Concat(run.Env.Secrets, own.Env.Secrets)
