@@ -108,8 +108,8 @@ func (s *spec) containerWish() (containerWish, error) {
 // userProfile is the user's own directory as the system has it; the environment may
 // say anything.
 func userProfile() (string, error) {
-	token, err := windows.OpenCurrentProcessToken()
-	if err != nil {
+	var token windows.Token
+	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_QUERY, &token); err != nil {
 		return "", os.NewSyscallError("OpenProcessToken", err)
 	}
 	defer token.Close()

@@ -23,6 +23,7 @@ func TestProfilesSurviveStorageWithoutWhatBelongsToOneRun(t *testing.T) {
 	}
 	full := p
 	full.Workspace, full.Writable, full.Temp, full.Vars, full.Protect = "/ws", []string{"/c"}, "/t", []string{"TOKEN=canary"}, []string{"/p"}
+	full.Programs, full.Egress.ProxyToken = []string{"/bin"}, "canary"
 	full.Env.Secrets, full.Egress.Proxy = []string{"canary"}, addr("127.0.0.1:1")
 	b, err := json.Marshal(full)
 	if err != nil {
