@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -361,5 +362,33 @@ func TestALeftRunningCommandUsesTheProxyToo(t *testing.T) {
 	res := f.must(trace.Finished)
 	if named.hits.Load() != 1 || len(f.dials(res.RunID)) != 1 {
 		t.Errorf("%d requests came, dials %v; it said %s", named.hits.Load(), f.dials(res.RunID), f.read("out"))
+	}
+}
+
+// A boundary that confines reading needs to know where toolchains start from; the gate
+// is inside the same one, and the caller's contract stays as it was.
+func TestPlacesOfProgramsAreNamedWhereReadingIsConfined(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("JAVA_HOME", home)
+	for _, confined := range []bool{true, false} {
+		f := newFixture(t)
+		own := []string{"/opt/tool"}
+		d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract(func(c *task.Contract) {
+			c.Sandbox.AccessConfinement, c.Sandbox.Programs = confined, own
+			c.GateSandbox = &sandbox.Profile{AccessConfinement: confined}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.close()
+		if got := slices.Contains(d.profile.Programs, home); got != confined || d.profile.Programs[0] != own[0] {
+			t.Errorf("confined %v: the run has %q", confined, d.profile.Programs)
+		}
+		if got := d.gateProfile().Programs; !slices.Equal(got, d.profile.Programs) {
+			t.Errorf("confined %v: the gate has %q", confined, got)
+		}
+		if len(d.contract.Sandbox.Programs) != 1 {
+			t.Errorf("the contract has %q", d.contract.Sandbox.Programs)
+		}
 	}
 }
