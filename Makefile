@@ -1,4 +1,4 @@
-.PHONY: test race vet examples bench stress crash api ci
+.PHONY: test race vet wine examples bench stress crash api ci
 
 test:
 	go test ./...
@@ -10,6 +10,9 @@ vet:
 	go vet ./...
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
+
+wine:
+	WINEDEBUG=-all GOOS=windows GOARCH=amd64 go test -exec wine ./sandbox ./sandbox/proxy ./sandbox/scrub
 
 examples:
 	for example in examples/*/; do go run ./$$example || exit 1; done

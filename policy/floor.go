@@ -14,7 +14,7 @@ import (
 //
 // With local, which an embedding program may take from its own environment and never
 // from a file in a workspace, everything passes but metadata services and link-local
-// addresses.
+// addresses; [Policy.FloorRefusesAnswer] is for what a name resolved to.
 //
 // The caller resolves a name once, judges every answer and dials only what was
 // judged.
@@ -62,10 +62,59 @@ func FloorRefusesHost(target string, local bool) (reason string, refused bool) {
 	case "metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal":
 		return "cloud metadata service", true
 	}
-	if !local && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+	if !local && meansThisHost(host) {
 		return "loopback address", true
 	}
 	return "", false
+}
+
+// FloorRefusesAnswer judges addr, one of the addresses that host resolved to, as
+// [FloorRefuses] does, and holds one thing more where local lifts the floor. Whoever
+// serves a name decides where it leads, so a rule that allows a name does not let it
+// lead to this machine: a loopback or unspecified address is refused unless an allow
+// rule spells out that very address, with this port or without one. A wildcard and
+// the default do not. For an address in place of a name, and for localhost, whose
+// meaning nobody can change, there is nothing to add.
+func (p Policy) FloorRefusesAnswer(host string, addr netip.AddrPort, local bool) (reason string, refused bool) {
+	if reason, refused := FloorRefuses(addr.Addr(), local); refused {
+		return reason, true
+	}
+	a := embedded(addr.Addr().WithZone(""))
+	kind := ""
+	switch {
+	case a.IsLoopback():
+		kind = "loopback address"
+	case a.IsUnspecified(), a.Is4() && a.As4()[0] == 0:
+		kind = "unspecified address"
+	default:
+		return "", false
+	}
+	if target, ok := HostTarget(bracketed(host)); ok {
+		host, _ = splitTarget(target)
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || a.IsLoopback() && meansThisHost(host) {
+		return "", false
+	}
+	if p.spellsOut(netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())) {
+		return "", false
+	}
+	return kind + " that no rule allows as such", true
+}
+
+// spellsOut reports whether an allow rule is this address, letter by letter, with or
+// without the port.
+func (p Policy) spellsOut(addr netip.AddrPort) bool {
+	full := addr.String()
+	host, _ := splitTarget(full)
+	return len(p.faults) == 0 && p.anyNet(func(r *rule) bool {
+		return r.Effect == Allow && (r.Pattern == full || r.Pattern == host)
+	})
+}
+
+// meansThisHost knows the names that stand for this machine whatever a resolver
+// answers. The argument is canonical.
+func meansThisHost(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // isMetadata knows the addresses at which clouds hand out credentials: the common

@@ -282,6 +282,38 @@ func TestAddressFloor(t *testing.T) {
 			}
 		})
 	}
+	open := Permissive().Layer("app").AllowNet("*", "127.0.0.1", "[::1]:80")
+	for _, tc := range []struct {
+		host, addr string
+		refused    bool // with local addresses lifted
+	}{
+		{"docs.example", "93.184.216.34:80", false},
+		{"docs.example", "10.0.0.5:80", false}, // this machine is meant, not its network
+		{"docs.example", "127.0.0.1:80", false},
+		{"docs.example", "[::ffff:127.0.0.1]:80", false},
+		{"docs.example", "127.0.0.2:80", true},
+		{"docs.example", "[::1]:80", false},
+		{"docs.example", "[::1]:81", true},
+		{"docs.example", "0.0.0.0:80", true},
+		{"docs.example", "[::]:80", true},
+		{"docs.example", "[64:ff9b::7f00:1]:80", true},
+		{"docs.example", "169.254.169.254:80", true},
+		{"x.LOCALHOST.", "127.0.0.2:80", false},
+		{"localhost", "0.0.0.0:80", true},
+		{"127.0.0.2", "127.0.0.2:80", false},
+		{"[::1]", "[::1]:81", false},
+	} {
+		reason, got := open.FloorRefusesAnswer(tc.host, netip.MustParseAddrPort(tc.addr), true)
+		if got != tc.refused || (reason != "") != tc.refused {
+			t.Errorf("%s at %s: refused = %v (%q), want %v", tc.host, tc.addr, got, reason, tc.refused)
+		}
+	}
+	if _, refused := open.FloorRefusesAnswer("docs.example", netip.MustParseAddrPort("127.0.0.1:80"), false); !refused {
+		t.Error("a rule lifted the floor")
+	}
+	if _, refused := Permissive().Contain(open).FloorRefusesAnswer("docs.example", netip.MustParseAddrPort("127.0.0.1:80"), true); !refused {
+		t.Error("what a child allows itself counted")
+	}
 	if _, refused := FloorRefuses(netip.Addr{}, true); !refused {
 		t.Error("no address at all passed")
 	}

@@ -95,6 +95,9 @@ func (a Applied) String() string {
 	default:
 		parts = append(parts, "commands are not confined to the workspace on this host, whatever the mode")
 	}
+	if a.Rung == RungAppContainer {
+		parts = append(parts, "what is not theirs, a toolchain's or the system's they cannot read either")
+	}
 	switch a.Egress {
 	case EgressNone:
 		if a.Rung == RungNamespaces {

@@ -30,6 +30,10 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 		a.Environ = false
 		a.Reads = true
 	}
+	if ch.rung == RungAppContainer {
+		// Neither other processes nor the pipes and sockets of others are given to it.
+		a.LocalSockets, a.Environ = false, false
+	}
 	if ch.rung == RungLandlock {
 		a.ABI = min(s.host.LandlockABI, newestABI)
 		a.Seccomp = s.host.Seccomp.Works

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -57,17 +56,13 @@ func names(lists ...[]string) []string {
 func withoutMarker(env []string) []string { return dropNames(env, MarkerEnv) }
 
 func dropNames(env []string, drop ...string) []string {
-	kept := env[:0:0]
-outer:
-	for _, kv := range env {
-		for _, n := range drop {
-			if rest, ok := strings.CutPrefix(kv, n); ok && strings.HasPrefix(rest, "=") {
-				continue outer
-			}
-		}
-		kept = append(kept, kv)
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, ok := strings.Cut(kv, "=")
+		return ok && slices.ContainsFunc(drop, func(d string) bool {
+			// On Windows a name in another case is the same variable.
+			return name == d || runtime.GOOS == "windows" && strings.EqualFold(name, d)
+		})
+	})
 }
 
 // proxyEnv points the usual variables at the proxy, and empties the exceptions:
@@ -83,20 +78,30 @@ func proxyEnv(env []string, e Egress) []string {
 	}
 	env = dropNames(env, append([]string{"NO_PROXY", "no_proxy"}, proxyNames...)...)
 	url := "http://" + e.Proxy.String()
+	if e.ProxyToken != "" {
+		url = "http://" + ProxyUser + ":" + string(e.ProxyToken) + "@" + e.Proxy.String()
+	}
 	for _, n := range proxyNames {
 		env = append(env, n+"="+url)
 	}
 	env = append(env, "NO_PROXY=", "no_proxy=")
-	return append(dropNames(env, "JAVA_TOOL_OPTIONS"), "JAVA_TOOL_OPTIONS="+javaOptions(env, e.Proxy))
+	return append(dropNames(env, "JAVA_TOOL_OPTIONS"), "JAVA_TOOL_OPTIONS="+javaOptions(env, e))
 }
 
 // javaOptions is an inherited JAVA_TOOL_OPTIONS with the proxy appended: the
 // Java runtime reads none of the usual variables.
-func javaOptions(env []string, proxy netip.AddrPort) string {
+func javaOptions(env []string, e Egress) string {
 	old, _ := lookupEnv(env, "JAVA_TOOL_OPTIONS", false)
-	host, port := proxy.Addr().String(), proxy.Port()
-	return strings.TrimSpace(old + " " + javaProxy("http", host, port) + " " + javaProxy("https", host, port) +
-		" -Dhttp.nonProxyHosts=")
+	host, port := e.Proxy.Addr().String(), e.Proxy.Port()
+	options := old + " " + javaProxy("http", host, port) + " " + javaProxy("https", host, port) + " -Dhttp.nonProxyHosts="
+	if e.ProxyToken != "" {
+		// Build tools that bring a client of their own read these, the runtime's
+		// client does not.
+		for _, scheme := range []string{"http", "https"} {
+			options += fmt.Sprintf(" -D%s.proxyUser=%s -D%s.proxyPassword=%s", scheme, ProxyUser, scheme, string(e.ProxyToken))
+		}
+	}
+	return strings.TrimSpace(options)
 }
 
 // tempEnv points every variable that names a temporary directory at dir.

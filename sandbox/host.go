@@ -84,7 +84,7 @@ func (h Host) String() string {
 // than it needs, and starts the executable again only where a command may need
 // the namespaces rung.
 func Probe(ctx context.Context) (Host, error) {
-	return await(ctx, func() Host { return withNamespaces(probed()) })
+	return await(ctx, func() Host { return withContainer(withNamespaces(probed())) })
 }
 
 // await runs a probe and stops waiting when ctx ends. The probe itself goes on:
@@ -106,6 +106,9 @@ func hostFor(ctx context.Context, p Profile) (Host, error) {
 		h := probed()
 		if needsNamespaces(h, p) {
 			h = withNamespaces(h)
+		}
+		if h.OS == "windows" && p.AccessConfinement && p.Mode.Contained() {
+			h = withContainer(h)
 		}
 		return h
 	})
@@ -142,6 +145,15 @@ var probedNamespaces = sync.OnceValue(func() Host {
 	h.Namespaces = probeNamespaces(&h)
 	return h
 })
+
+// probedContainer is whether an AppContainer can be had, found once: it starts a
+// process, which only those who ask for one should pay for.
+var probedContainer = sync.OnceValue(probeContainer)
+
+func withContainer(h Host) Host {
+	h.AppContainer = probedContainer()
+	return h
+}
 
 func withNamespaces(h Host) Host {
 	tried := probedNamespaces()

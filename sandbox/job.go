@@ -47,19 +47,33 @@ func (p jobPlan) capOf(u jobUse) Cap {
 	return ""
 }
 
+// isBatch reports whether path is a file that the command interpreter reads.
+func isBatch(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".bat", ".cmd":
+		return true
+	}
+	return false
+}
+
 // checkBatch refuses arguments that the interpreter of a batch file would read
 // again as commands: it takes the whole line apart a second time, by rules that
 // no quoting holds against.
 func checkBatch(path string, args []string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".bat", ".cmd":
-	default:
+	const commands = "\"%!&|<>^\r\n"
+	refuse := func(what string) error {
+		return &Error{Kind: ErrInvalid, Op: "check command", Program: path,
+			Err: fmt.Errorf("%s holds a character that a batch file reads as a command", what)}
+	}
+	if !isBatch(path) {
 		return nil
 	}
+	if strings.ContainsAny(path, commands) {
+		return refuse("its path")
+	}
 	for i, a := range args {
-		if strings.ContainsAny(a, "\"%!&|<>^\r\n") {
-			return &Error{Kind: ErrInvalid, Op: "check command", Program: path,
-				Err: fmt.Errorf("argument %d holds a character that a batch file reads as a command", i+1)}
+		if strings.ContainsAny(a, commands) {
+			return refuse(fmt.Sprintf("argument %d", i+1))
 		}
 	}
 	return nil

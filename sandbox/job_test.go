@@ -50,6 +50,8 @@ func TestBatchFilesTakeNoArgumentsThatAreCommands(t *testing.T) {
 		{`c:\x.bat`, "a\nb", false},
 		{`c:\x.bat`, "^", false},
 		{`c:\x.exe`, "a&b", true},
+		{`c:\a&b\x.cmd`, "install", false},
+		{`c:\a&b\x.exe`, "install", true},
 	} {
 		if err := checkBatch(tc.path, []string{"first", tc.arg}); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s %q: %v, want ok %v", tc.path, tc.arg, err, tc.ok)

@@ -223,5 +223,5 @@ func beneathDenied(dir string, denied []string) uint64 {
 // beneath reports whether path lies inside dir.
 func beneath(path, dir string) bool {
 	sep := string(filepath.Separator)
-	return dir == sep && path != sep || strings.HasPrefix(path, dir+sep)
+	return path != dir && strings.HasPrefix(path, strings.TrimSuffix(dir, sep)+sep) // a root ends in one
 }

@@ -2,67 +2,57 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
 
-// launch starts s without a window, in a group of its own, and under the job
-// rung in a job that it is in before its first instruction.
+// launch starts s without a window, in a group of its own, and under the job rungs in
+// a job that it is in before its first instruction.
 func launch(s *spec, a *Applied) (*child, error) {
 	if err := checkBatch(s.path, s.argv[1:]); err != nil {
 		return nil, err
 	}
+	apparatus := func(op string, err error) error {
+		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
+	}
 	j, err := newJob(s)
 	if err != nil {
-		return nil, &Error{Kind: ErrApparatus, Op: "make job", Program: s.argv[0], Rung: s.rung, Err: err}
+		return nil, apparatus("make job", err)
 	}
-	flags := uint32(windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP)
-	if j != nil {
-		flags |= windows.CREATE_SUSPENDED
-	}
-	proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir:   s.dir,
-		Env:   s.env,
-		Files: s.files,
-		Sys:   &syscall.SysProcAttr{CreationFlags: flags},
-	})
-	if err != nil {
-		j.close()
-		return nil, startError(s, err)
-	}
-	if j != nil {
-		if err := j.take(proc); err != nil {
-			_ = proc.Kill()
-			_, _ = proc.Wait()
+	var box *container
+	if s.rung == RungAppContainer {
+		if box, err = openContainer(s); err != nil {
 			j.close()
-			return nil, &Error{Kind: ErrApparatus, Op: "put into job", Program: s.argv[0], Rung: s.rung, Err: err}
+			return nil, apparatus("make container", err)
 		}
 	}
+	proc, err := spawn(s, j.object(), box)
+	if err != nil {
+		j.close()
+		var refused *os.PathError
+		if errors.As(err, &refused) { // the program's own fault, or its directory's
+			return nil, startError(s, err)
+		}
+		return nil, apparatus("prepare start", err)
+	}
 	c := &child{
-		pid:       proc.Pid,
+		pid:       proc.pid,
 		exited:    make(chan struct{}),
-		pids:      func() []int { return []int{proc.Pid} },
+		pids:      func() []int { return j.pids(proc.pid) },
 		release:   func() {},
 		monitor:   func(Limits, <-chan struct{}) <-chan Cap { return nil },
 		terminate: func() {}, // without a console there is nothing to ask with
 		kill: func() {
-			_ = proc.Kill()
+			proc.kill()
 			j.close()
 		},
 	}
 	go func() {
 		defer close(c.exited)
-		state, err := proc.Wait()
-		if err != nil {
-			c.end = ending{code: -1}
-		} else {
-			c.end = ending{code: state.ExitCode(), cpu: state.UserTime() + state.SystemTime()}
-		}
+		c.end = proc.wait()
 		if c.end.code != 0 {
 			c.end.cap = j.ceiling()
 		}
@@ -81,7 +71,7 @@ type job struct {
 }
 
 func newJob(s *spec) (*job, error) {
-	if s.rung != RungJobObject {
+	if s.rung != RungJobObject && s.rung != RungAppContainer {
 		return nil, nil
 	}
 	h, err := windows.CreateJobObject(nil, nil)
@@ -112,47 +102,40 @@ func newJob(s *spec) (*job, error) {
 	return j, nil
 }
 
-// take puts a suspended process into the job and lets it run.
-func (j *job) take(proc *os.Process) error {
-	var failed error
-	err := proc.WithHandle(func(h uintptr) {
-		failed = windows.AssignProcessToJobObject(j.handle, windows.Handle(h))
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return err
+// object is the handle of the job, 0 on the floor.
+func (j *job) object() windows.Handle {
+	if j == nil {
+		return 0
 	}
-	return resume(uint32(proc.Pid))
+	return j.handle
 }
 
-// resume wakes the threads of a process that was made suspended; it has one.
-func resume(pid uint32) error {
-	snap, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
-	if err != nil {
-		return err
+// pids are the processes in the job, main first.
+func (j *job) pids(main int) []int {
+	out := []int{main}
+	if j == nil {
+		return out
 	}
-	defer windows.CloseHandle(snap)
-	var e windows.ThreadEntry32
-	e.Size = uint32(unsafe.Sizeof(e))
-	woken := 0
-	for err = windows.Thread32First(snap, &e); err == nil; err = windows.Thread32Next(snap, &e) {
-		if e.OwnerProcessID != pid {
-			continue
-		}
-		t, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, e.ThreadID)
-		if err != nil {
-			return err
-		}
-		_, err = windows.ResumeThread(t)
-		_ = windows.CloseHandle(t)
-		if err != nil {
-			return err
-		}
-		woken++
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.handle == 0 {
+		return out
 	}
-	if woken == 0 {
-		return fmt.Errorf("process %d has no thread to wake", pid)
+	// JOBOBJECT_BASIC_PROCESS_ID_LIST, with room for more than a command has.
+	var list struct {
+		assigned, listed uint32
+		ids              [1024]uintptr
 	}
-	return nil
+	err := windows.QueryInformationJobObject(j.handle, windows.JobObjectBasicProcessIdList, uintptr(unsafe.Pointer(&list)), uint32(unsafe.Sizeof(list)), nil)
+	if err != nil && !errors.Is(err, windows.ERROR_MORE_DATA) {
+		return out
+	}
+	for _, id := range list.ids[:min(int(list.listed), len(list.ids))] {
+		if int(id) != main {
+			out = append(out, int(id))
+		}
+	}
+	return out
 }
 
 // close ends every process in the job.
@@ -215,16 +198,16 @@ func probeHost(h *Host) {
 	j, err := newJob(&spec{rung: RungJobObject})
 	j.close()
 	h.JobObject = works(err)
-	h.AppContainer = Feature{Why: "not built in this version"}
+	h.AppContainer = Feature{Why: "not asked for, so not tried"}
 }
 
 func (s *spec) killScope(r Rung) KillScope {
-	if r == RungJobObject {
+	if r == RungJobObject || r == RungAppContainer {
 		return KillJob
 	}
 	return KillGroup
 }
 
 func (s *spec) holds(c Cap, r Rung) bool {
-	return c == CapWall || r == RungJobObject && c != CapOpenFiles
+	return c == CapWall || s.killScope(r) == KillJob && c != CapOpenFiles
 }

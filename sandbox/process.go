@@ -137,6 +137,9 @@ func (p *Process) open(c Cmd) error {
 		widenPipe(r)
 		own := []*capture{p.stdout, p.stderr}[i]
 		s := stream{r: r, kept: []*capture{own, p.output}}
+		if hide := p.spec.profile.Egress.ProxyToken.spellings(); hide != nil {
+			s.mask = &masker{hide: hide}
+		}
 		if w != nil {
 			s.to = &serial{mu: &p.writers, w: w}
 		}
@@ -262,19 +265,30 @@ func (s stream) drain() {
 	buf := drainBuffers.Get().(*[drainSize]byte)
 	defer drainBuffers.Put(buf)
 	broken := s.to == nil
+	pass := func(b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		starts := runeStarts(b)
+		for _, c := range s.kept {
+			c.add(b, starts)
+		}
+		if !broken {
+			_, err := s.to.Write(b)
+			broken = err != nil
+		}
+	}
 	for {
 		n, err := s.r.Read(buf[:])
-		if n > 0 {
-			starts := runeStarts(buf[:n])
-			for _, c := range s.kept {
-				c.add(buf[:n], starts)
-			}
-			if !broken {
-				_, werr := s.to.Write(buf[:n])
-				broken = werr != nil
-			}
+		if s.mask == nil {
+			pass(buf[:n])
+		} else {
+			pass(s.mask.next(buf[:n]))
 		}
 		if err != nil {
+			if s.mask != nil {
+				pass(s.mask.rest())
+			}
 			return
 		}
 	}

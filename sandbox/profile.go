@@ -109,8 +109,15 @@ type Profile struct {
 
 	// AccessConfinement asks for the AppContainer rung on Windows, which confines
 	// files; where it cannot be had the command is refused. It has no effect on
-	// other systems.
+	// other systems. The entries that it makes in the access lists of the workspace
+	// and of what else is granted stay there; they are for this boundary alone.
 	AccessConfinement bool `json:"access_confinement,omitempty"`
+
+	// Programs are absolute directories that toolchains start programs from. Only
+	// AppContainer needs them, because nothing can be read there that is not
+	// granted. One that does not exist, and one that holds the user's own
+	// directory, is left out.
+	Programs []string `json:"-"`
 
 	only Rung // tests: this rung and no other
 }
@@ -136,6 +143,15 @@ type Egress struct {
 	// may connect to, and is exported in the usual proxy variables. It is a
 	// loopback address.
 	Proxy netip.AddrPort `json:"-"`
+	// ProxyLogin asks whoever starts the proxy of a run for one that serves only
+	// those who know its token, which then stands in the proxy variables of the
+	// commands. Other programs of the host, and the commands of other runs, can
+	// otherwise use the port. Off by default: the Java runtime's own client and
+	// browsers do not take a login from there, and reach nothing with it.
+	ProxyLogin bool `json:"proxy_login,omitempty"`
+	// ProxyToken is that token, in letters and digits; empty when the proxy wants
+	// none. It is blotted out of the output of commands.
+	ProxyToken ProxyToken `json:"-"`
 }
 
 func (e Egress) denied() bool  { return !e.Open && !e.Proxy.IsValid() }
@@ -240,7 +256,7 @@ func (p Profile) Validate() error {
 	if p.Mode.Contained() && p.Workspace == "" {
 		errs = append(errs, errors.New("workspace is empty: name the directory the command works in"))
 	}
-	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Reads.Deny, p.Protect)
+	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Programs, p.Reads.Deny, p.Protect)
 	for _, dir := range paths {
 		if dir == "" {
 			continue
@@ -254,6 +270,9 @@ func (p Profile) Validate() error {
 	}
 	if p.Egress.Proxy.IsValid() && !p.Egress.Proxy.Addr().IsLoopback() {
 		errs = append(errs, fmt.Errorf("proxy %s is not a loopback address", p.Egress.Proxy))
+	}
+	if !p.Egress.ProxyToken.valid() {
+		errs = append(errs, errors.New("the token of the proxy is not made of letters and digits"))
 	}
 	if p.Limits.CPU < 0 || p.Limits.Wall < 0 || p.Limits.Output < 0 {
 		errs = append(errs, errors.New("a limit is negative: zero means no limit"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func TestProfilesSurviveStorageWithoutWhatBelongsToOneRun(t *testing.T) {
 	}
 	full := p
 	full.Workspace, full.Writable, full.Temp, full.Vars, full.Protect = "/ws", []string{"/c"}, "/t", []string{"TOKEN=canary"}, []string{"/p"}
+	full.Programs, full.Egress.ProxyToken = []string{"/bin"}, "canary"
 	full.Env.Secrets, full.Egress.Proxy = []string{"canary"}, addr("127.0.0.1:1")
 	b, err := json.Marshal(full)
 	if err != nil {
@@ -47,7 +49,7 @@ func TestDeniedPathsInsideAnotherAreCoveredByIt(t *testing.T) {
 	put(t, root, "secrets/k", "")
 	put(t, root, "secretsX", "")
 	in := []string{root + "/secrets/k", root + "/secrets", root + "/secretsX", root + "/missing", root + "/secrets/"}
-	if d := cmp.Diff([]string{root + "/secrets", root + "/secretsX"}, existing(in)); d != "" {
+	if d := cmp.Diff([]string{filepath.Join(root, "secrets"), filepath.Join(root, "secretsX")}, existing(in)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -86,6 +86,78 @@ func TestAnOrdinaryClientReachesOnlyNamedHosts(t *testing.T) {
 	}
 }
 
+// The programs of a project take the login from their variables; one that does not
+// know it is not served, and what a command prints does not show it.
+func TestTheLoginOfTheProxyIsForTheCommandsAlone(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not here")
+	}
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	var mu sync.Mutex
+	var dials []proxy.Dial
+	p, err := proxy.Start(t.Context(), proxy.Config{
+		Policy: policy.Permissive, AllowLocal: true, User: ProxyUser, Token: string(testToken),
+		Report: func(d proxy.Dial) { mu.Lock(); dials = append(dials, d); mu.Unlock() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	egress := Egress{Proxy: p.Addr(), ProxyToken: testToken}
+	for _, rung := range rungs(t, Profile{Egress: egress}) {
+		for _, tc := range []struct {
+			name, script, want string
+			dialled            bool
+		}{
+			{"curl", `curl -sS -o /dev/null -w '%{http_code}' "$URL"`, "404", true},
+			{"curl through a tunnel", `curl -sS -p -o /dev/null -w '%{http_code}' "$URL"`, "404", true},
+			{"git", `git ls-remote "$URL/r.git" 2>&1 | grep -o 'not found'`, "not found", true},
+			{"curl without the login", `curl -sS -x "http://$PROXY" -o /dev/null -w '%{http_code}' "$URL"`, "407", false},
+			{"curl with another", `curl -sS -x "http://run:guess@$PROXY" -o /dev/null -w '%{http_code}' "$URL"`, "407", false},
+			{"what is printed", `curl -sv "$URL" 2>&1; env; echo "$JAVA_TOOL_OPTIONS" >&2; echo "$http_proxy" > here; printf %s "$http_proxy"`, "http://run:**************@" + p.Addr().String(), true},
+		} {
+			t.Run(string(rung)+"/"+tc.name, func(t *testing.T) {
+				if strings.HasPrefix(tc.name, "git") {
+					if _, err := exec.LookPath("git"); err != nil {
+						t.Skip("git is not here")
+					}
+				}
+				mu.Lock()
+				dials = nil
+				mu.Unlock()
+				ws := realTempDir(t)
+				var seen strings.Builder
+				r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", tc.script}, Env: []string{"URL=" + s.URL, "PROXY=" + p.Addr().String()}, Stdout: &seen},
+					forced(Profile{Workspace: ws, Egress: egress}, rung))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := r.Stdout.String(); !strings.HasSuffix(strings.TrimSpace(got), tc.want) {
+					t.Errorf("got %q and %q, want %q", got, r.Stderr, tc.want)
+				}
+				for where, text := range map[string]string{"output": r.Output.String(), "stdout": r.Stdout.String(), "stderr": r.Stderr.String(), "what was streamed": seen.String(), "what holds": fmt.Sprintf("%+v %s", r.Applied, r.Applied)} {
+					for _, spelled := range testToken.spellings() {
+						if strings.Contains(text, string(spelled)) {
+							t.Errorf("%s shows it: %q", where, text)
+						}
+					}
+				}
+				if tc.name == "what is printed" {
+					if b, _ := os.ReadFile(filepath.Join(ws, "here")); !strings.Contains(string(b), string(testToken)) {
+						t.Errorf("the command itself has no login: %q", b)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if dialled := len(dials) > 0; dialled != tc.dialled {
+					t.Errorf("recorded %+v", dials)
+				}
+			})
+		}
+	}
+}
+
 func TestMountsHideAndProtectWhileTheCommandRuns(t *testing.T) {
 	for _, rung := range rungs(t, Profile{}) {
 		if rung != RungNamespaces {

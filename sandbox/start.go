@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,6 +151,10 @@ func first(argv []string) string {
 func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
 	if err := p.Validate(); err != nil {
 		return nil, Applied{}, err
+	}
+	if p.Mode.Contained() && p.AccessConfinement && host.OS == "windows" {
+		// Nothing on the loopback is reached from inside, so there is no proxy.
+		p.Egress.Proxy, p.Egress.ProxyToken = netip.AddrPort{}, ""
 	}
 	s := &spec{argv: slices.Clone(c.Argv), profile: p, host: host, marker: MarkerEnv + "=" + rand.Text()}
 	env, report := Environ(p, c.Env...)
@@ -351,7 +356,7 @@ func (s *spec) refuses(a Applied) error {
 		short = append(short, "the helper process is required and is not used")
 	}
 	if p.AccessConfinement && s.host.OS == "windows" && a.Rung != RungAppContainer {
-		short = append(short, "access confinement was asked for")
+		short = append(short, "access confinement was asked for and cannot be had, so nothing was started")
 	}
 	if len(short) == 0 {
 		return nil
@@ -369,4 +374,5 @@ type stream struct {
 	r    *os.File
 	kept []*capture
 	to   io.Writer // of the caller; may be nil
+	mask *masker   // nil: nothing is hidden
 }

@@ -181,6 +181,7 @@ func TestProxyVariables(t *testing.T) {
 		return v
 	}
 	proxy := Egress{Proxy: addr("127.0.0.1:4321")}
+	login := Egress{Proxy: addr("127.0.0.1:4321"), ProxyToken: testToken}
 	for _, tc := range []struct {
 		e          Egress
 		name, want string
@@ -195,6 +196,10 @@ func TestProxyVariables(t *testing.T) {
 		{proxy, "NO_PROXY", ""},
 		{proxy, "no_proxy", ""},
 		{proxy, "JAVA_TOOL_OPTIONS", "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=4321 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=4321 -Dhttp.nonProxyHosts="},
+		{login, "HTTPS_PROXY", "http://run:ABCDEFGHIJ2345@127.0.0.1:4321"},
+		{login, "http_proxy", "http://run:ABCDEFGHIJ2345@127.0.0.1:4321"},
+		{login, "JAVA_TOOL_OPTIONS", "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=4321 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=4321 -Dhttp.nonProxyHosts=" +
+			" -Dhttp.proxyUser=run -Dhttp.proxyPassword=ABCDEFGHIJ2345 -Dhttps.proxyUser=run -Dhttps.proxyPassword=ABCDEFGHIJ2345"},
 	} {
 		if got := get(tc.e, tc.name); got != tc.want {
 			t.Errorf("%+v: %s = %q, want %q", tc.e, tc.name, got, tc.want)

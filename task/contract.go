@@ -295,6 +295,7 @@ func (c Contract) Clone() Contract {
 
 func cloneProfile(p sandbox.Profile) sandbox.Profile {
 	p.Writable, p.Vars, p.Protect = slices.Clone(p.Writable), slices.Clone(p.Vars), slices.Clone(p.Protect)
+	p.Programs = slices.Clone(p.Programs)
 	p.Env.Keep, p.Env.Drop, p.Env.Secrets = slices.Clone(p.Env.Keep), slices.Clone(p.Env.Drop), slices.Clone(p.Env.Secrets)
 	p.Reads.Deny = slices.Clone(p.Reads.Deny)
 	return p

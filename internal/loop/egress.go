@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +39,7 @@ type dialled struct {
 // that names hosts gets a proxy, one that allows every host an open network, and
 // any other none.
 func (d *drive) openEgress(ctx context.Context) error {
+	login := d.profile.Egress.ProxyLogin
 	d.profile.Egress = sandbox.Egress{}
 	if !d.profile.Mode.Contained() {
 		return nil
@@ -47,17 +49,23 @@ func (d *drive) openEgress(ctx context.Context) error {
 		return nil
 	}
 	d.egress.follow(d.policy, d.last+1)
+	var token sandbox.ProxyToken
+	if login {
+		token = sandbox.ProxyToken(rand.Text())
+	}
 	// The proxy ends with the drive, whatever ctx does.
 	p, err := proxy.Start(context.WithoutCancel(ctx), proxy.Config{
 		Policy:     func() policy.Policy { return *d.egress.policy.Load() },
 		Report:     d.egress.report,
 		AllowLocal: os.Getenv(allowLocalEnv) == "1",
+		User:       sandbox.ProxyUser,
+		Token:      string(token),
 	})
 	if err != nil {
 		return d.withoutProxy(err)
 	}
 	d.egress.proxy = p
-	d.profile.Egress.Proxy = p.Addr()
+	d.profile.Egress = sandbox.Egress{Proxy: p.Addr(), ProxyLogin: login, ProxyToken: token}
 	applied, err := sandbox.Plan(ctx, d.profile)
 	if err != nil {
 		return errors.Join(err, p.Close())
@@ -79,6 +87,7 @@ func (d *drive) gateProfile() sandbox.Profile {
 		run := p
 		p = *own
 		p.Workspace, p.Temp, p.Writable, p.Vars, p.Protect = run.Workspace, run.Temp, run.Writable, run.Vars, run.Protect
+		p.Programs = run.Programs
 		p.Reads.Deny = slices.Concat(run.Reads.Deny, own.Reads.Deny)
 		// What the run's models are asked with is for no command.
 		p.Env.Secrets = slices.Concat(run.Env.Secrets, own.Env.Secrets)

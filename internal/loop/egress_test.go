@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -153,6 +154,50 @@ func TestCommandsReachTheNamedHostsAndNoOthers(t *testing.T) {
 	if c, err := net.DialTimeout("tcp", strings.TrimSpace(port), time.Second); err == nil {
 		c.Close()
 		t.Errorf("the proxy at %s outlives the run", port)
+	}
+}
+
+// A run that wants its proxy for itself gives the login to its commands and to nobody
+// else: not to the model, the trace or the store.
+func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
+	named := newSite(t)
+	f := networked(t, named.host())
+	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *")
+	var addr, status string
+	look := command("sh", "-c", `printf %s "$HTTP_PROXY" > login; env`)
+	m := f.script(client(named.URL, false), look, scripted.Say("done"))
+	f.host.Observer = trace.ObserverFunc(func(e trace.Event) trace.Flow {
+		if _, text, ok := strings.Cut(f.read("login"), "@"); ok && addr == "" {
+			addr = text
+			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}}).Get(named.URL)
+			if err == nil {
+				status = resp.Status
+				resp.Body.Close()
+			}
+		}
+		return f.seen.Observe(e)
+	})
+	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Egress.ProxyLogin = true })
+	contains(t, "the results", resultsOf(m), "answer 200 hello", "HTTP_PROXY=http://run:*")
+	if !strings.HasPrefix(status, "407 ") {
+		t.Errorf("another program of this host got %q from the proxy, want 407", status)
+	}
+	u, err := url.Parse(f.read("login"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _ := u.User.Password()
+	if len(token) < 20 {
+		t.Fatalf("the login is %q, which can be guessed", f.read("login"))
+	}
+	same(t, "dials", f.dials(res.RunID), []string{"1 " + named.host()})
+	for _, name := range []string{"", "-wal"} {
+		if b, err := os.ReadFile(f.store.Path() + name); err == nil && strings.Contains(string(b), token) {
+			t.Errorf("the store (%q) holds the token", name)
+		}
+	}
+	if text := fmt.Sprintf("%+v %+v", m.Requests(), f.seen.all); strings.Contains(text, token) {
+		t.Error("the model or a watcher was shown the token")
 	}
 }
 
@@ -317,5 +362,33 @@ func TestALeftRunningCommandUsesTheProxyToo(t *testing.T) {
 	res := f.must(trace.Finished)
 	if named.hits.Load() != 1 || len(f.dials(res.RunID)) != 1 {
 		t.Errorf("%d requests came, dials %v; it said %s", named.hits.Load(), f.dials(res.RunID), f.read("out"))
+	}
+}
+
+// A boundary that confines reading needs to know where toolchains start from; the gate
+// is inside the same one, and the caller's contract stays as it was.
+func TestPlacesOfProgramsAreNamedWhereReadingIsConfined(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("JAVA_HOME", home)
+	for _, confined := range []bool{true, false} {
+		f := newFixture(t)
+		own := []string{"/opt/tool"}
+		d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract(func(c *task.Contract) {
+			c.Sandbox.AccessConfinement, c.Sandbox.Programs = confined, own
+			c.GateSandbox = &sandbox.Profile{AccessConfinement: confined}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.close()
+		if got := slices.Contains(d.profile.Programs, home); got != confined || d.profile.Programs[0] != own[0] {
+			t.Errorf("confined %v: the run has %q", confined, d.profile.Programs)
+		}
+		if got := d.gateProfile().Programs; !slices.Equal(got, d.profile.Programs) {
+			t.Errorf("confined %v: the gate has %q", confined, got)
+		}
+		if len(d.contract.Sandbox.Programs) != 1 {
+			t.Errorf("the contract has %q", d.contract.Sandbox.Programs)
+		}
 	}
 }

@@ -29,6 +29,9 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	d.profile.Protect = append(slices.Clip(d.profile.Protect), sandbox.ProtectedPaths(root)...)
 	d.guarded.root = root
 	d.hideCredentials()
+	if d.profile.AccessConfinement {
+		d.profile.Programs = append(slices.Clip(d.profile.Programs), toolchain.LauncherHomes()...)
+	}
 	if chain, ok := toolchain.Detect(root); ok {
 		chain = d.contract.Toolchain.Apply(chain)
 		d.toolchain, d.project = chain, chain.Describe()

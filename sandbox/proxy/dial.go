@@ -95,7 +95,7 @@ func (p *Proxy) passing(pol policy.Policy, d *Dial, addrs []netip.Addr) []netip.
 	var fit []netip.Addr
 	for _, a := range addrs {
 		a = a.Unmap()
-		if why, refused := policy.FloorRefuses(a, p.cfg.AllowLocal); refused {
+		if why, refused := pol.FloorRefusesAnswer(d.Host, netip.AddrPortFrom(a, d.Port), p.cfg.AllowLocal); refused {
 			d.Layer, d.Rule, d.Reason = policy.LayerFloor, "", "it resolves to a "+why
 			continue
 		}

@@ -6,5 +6,5 @@
 //
 // It keeps nobody from dialling past it: that is the sandbox's part, and where
 // the sandbox cannot do it, the proxy is advice. Other programs of the same
-// host can use the port while the run lasts.
+// host can use the port while the run lasts, unless the proxy wants a login.
 package proxy

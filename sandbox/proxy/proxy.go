@@ -46,8 +46,15 @@ type Config struct {
 
 	// AllowLocal lets through addresses of this machine and of private networks,
 	// which are otherwise refused whatever the policy says. Metadata services and
-	// link-local addresses stay refused. See policy.FloorRefuses.
+	// link-local addresses stay refused, and so does an address of this machine
+	// that a name resolves to, unless a rule allows it as such. See
+	// policy.FloorRefuses and policy.Policy.FloorRefusesAnswer.
 	AllowLocal bool
+
+	// User and Token, when Token is not empty, are what a client must state as
+	// Proxy-Authorization, in the scheme Basic. Others get status 407; they are
+	// told nothing about the policy and are not reported.
+	User, Token string
 
 	// Resolve finds the addresses of a name. Nil asks the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)

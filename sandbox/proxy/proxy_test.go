@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ func denyAll() policy.Policy {
 
 func newWorld(t *testing.T, pol policy.Policy, change func(*Config)) *world {
 	t.Helper()
-	w := &world{pol: pol, names: map[string]string{}}
+	w := &world{names: map[string]string{}}
 	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.hits.Add(1)
 		body, _ := io.ReadAll(r.Body)
@@ -51,6 +52,8 @@ func newWorld(t *testing.T, pol policy.Policy, change func(*Config)) *world {
 	}))
 	t.Cleanup(w.server.Close)
 	_, w.port, _ = net.SplitHostPort(w.server.Listener.Addr().String())
+	// The server is on this machine, and most tests reach it by a name.
+	w.pol = pol.Layer("server").AllowNet(w.server.Listener.Addr().String())
 	cfg := Config{
 		AllowLocal: true,
 		Policy: func() policy.Policy {
@@ -267,6 +270,8 @@ func TestAPermittedNameDoesNotLeadToAForbiddenAddress(t *testing.T) {
 		{"an address that a rule denies", "127.0.0.1", true, "127.0.0.1", false},
 		{"loopback when local is permitted", "127.0.0.1", true, "", true},
 		{"only the permitted one of two", "169.254.169.254,127.0.0.1", true, "", true},
+		{"another address of this machine", "127.0.0.2", true, "", false},
+		{"this machine inside the other protocol", "64:ff9b::7f00:1", true, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pol := denyAll().Layer("app").AllowNet("docs.example")
@@ -283,6 +288,46 @@ func TestAPermittedNameDoesNotLeadToAForbiddenAddress(t *testing.T) {
 				t.Errorf("resolved %v, want one look-up", w.asked)
 			}
 			if d := w.dials; len(d) != 1 || d[0].Allowed != tc.out {
+				t.Errorf("recorded %+v", d)
+			}
+		})
+	}
+}
+
+// Where local addresses are let through, a name that somebody else serves still does
+// not lead to this machine because the name is allowed: a rule must say the address.
+func TestANameLeadsToThisMachineOnlyByARuleForTheAddress(t *testing.T) {
+	for _, tc := range []struct {
+		name, target, addr string
+		rules              func(port string) []string
+		out                bool
+	}{
+		{"the address with its port", "docs.example", "127.0.0.1", func(port string) []string { return []string{"docs.example", "127.0.0.1:" + port} }, true},
+		{"the address", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, true},
+		{"the address, written the other way", "docs.example", "::ffff:127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, true},
+		{"only the name", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example"} }, false},
+		{"everything", "docs.example", "127.0.0.1", func(string) []string { return []string{"*"} }, false},
+		{"a pattern of addresses", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.*"} }, false},
+		{"the address with another port", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.1:1"} }, false},
+		{"another address", "docs.example", "127.0.0.1", func(string) []string { return []string{"docs.example", "127.0.0.2"} }, false},
+		{"unspecified", "docs.example", "0.0.0.0", func(string) []string { return []string{"docs.example", "127.0.0.1"} }, false},
+		{"metadata has no rule that helps", "docs.example", "169.254.169.254", func(string) []string { return []string{"docs.example", "169.254.169.254"} }, false},
+		{"nor has link-local", "docs.example", "fe80::1", func(string) []string { return []string{"docs.example", "[fe80::1]"} }, false},
+		{"a name that is this machine's by definition", "localhost", "127.0.0.1", func(string) []string { return []string{"localhost"} }, true},
+		{"an address in place of a name", "127.0.0.1", "", func(string) []string { return []string{"127.0.0.?"} }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, denyAll(), nil)
+			w.pol = denyAll().Layer("app").AllowNet(tc.rules(w.port)...)
+			w.names[tc.target] = tc.addr
+			got := w.connect(t, tc.target+":"+w.port)
+			if out := w.hits.Load() == 1; out != tc.out || strings.HasPrefix(got, "HTTP/1.1 200") != tc.out {
+				t.Errorf("reached: %v, want %v; %q", out, tc.out, got)
+			}
+			if len(w.asked) > 1 {
+				t.Errorf("resolved %v, want at most one look-up", w.asked)
+			}
+			if d := w.dials; len(d) != 1 || d[0].Allowed != tc.out || !tc.out && d[0].Layer != policy.LayerFloor {
 				t.Errorf("recorded %+v", d)
 			}
 		})
@@ -398,6 +443,57 @@ func TestTheProxyEndsWithItsContext(t *testing.T) {
 func TestAPolicyIsNeeded(t *testing.T) {
 	if _, err := Start(t.Context(), Config{}); err == nil {
 		t.Error("a proxy without a policy started")
+	}
+}
+
+// Who does not know the login learns nothing, reaches nothing and leaves no record.
+func TestOnlyThoseWhoKnowTheLoginAreServed(t *testing.T) {
+	basic := func(login string) string {
+		return "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(login)) + "\r\n"
+	}
+	for _, tc := range []struct {
+		name, header string
+		in           bool
+	}{
+		{"the login", basic("run:s3cret"), true},
+		{"with another name for the header and the scheme", "proxy-authorization: BASIC " + base64.StdEncoding.EncodeToString([]byte("run:s3cret")) + "\r\n", true},
+		{"none", "", false},
+		{"another token", basic("run:s3creT"), false},
+		{"the beginning of the token", basic("run:s3cre"), false},
+		{"no token", basic("run:"), false},
+		{"another user", basic("root:s3cret"), false},
+		{"twice", basic("run:s3cret") + basic("run:s3cret"), false},
+		{"another scheme", "Proxy-Authorization: Bearer s3cret\r\n", false},
+		{"not encoded", "Proxy-Authorization: Basic run:s3cret\r\n", false},
+		{"for the server", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("run:s3cret")) + "\r\n", false},
+		{"under a line that is none", "nonsense\r\n" + basic("run:s3cret"), false},
+	} {
+		for how, text := range map[string]string{
+			"tunnel":        "CONNECT docs.example:PORT HTTP/1.1\r\nHost: x\r\n" + tc.header + "\r\nGET /in HTTP/1.1\r\nHost: inside\r\nConnection: close\r\n\r\n",
+			"absolute form": "GET http://docs.example:PORT/ HTTP/1.1\r\nHost: x\r\n" + tc.header + "\r\n",
+		} {
+			t.Run(tc.name+"/"+how, func(t *testing.T) {
+				w := newWorld(t, denyAll().Layer("app").AllowNet("docs.example"), func(c *Config) { c.User, c.Token = "run", "s3cret" })
+				w.names["docs.example"] = "127.0.0.1"
+				got := w.say(t, strings.ReplaceAll(text, "PORT", w.port))
+				status := "HTTP/1.1 407 "
+				if tc.in {
+					status = "HTTP/1.1 200 "
+				}
+				if !strings.HasPrefix(got, status) || (w.hits.Load() == 1) != tc.in {
+					t.Errorf("%d requests, answer %q, want %s", w.hits.Load(), got, status)
+				}
+				if !tc.in && (!strings.Contains(got, "\r\nProxy-Authenticate: Basic ") || strings.Contains(got, "docs.example")) {
+					t.Errorf("answer %q, want one that asks for the login and says no more", got)
+				}
+				if (len(w.dials) == 1) != tc.in || (len(w.asked) == 1) != tc.in {
+					t.Errorf("recorded %v, resolved %v", w.dials, w.asked)
+				}
+				if strings.Contains(got, "s3cret") || strings.Contains(got, "cnVu") {
+					t.Errorf("the login was handed on: %q", got)
+				}
+			})
+		}
 	}
 }
 

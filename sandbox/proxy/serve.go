@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +33,10 @@ func (p *Proxy) serve(ctx context.Context, c net.Conn) {
 	method, target, err := requestLine(head)
 	if err != nil {
 		answer(c, &refusal{400, err.Error()})
+		return
+	}
+	if !p.known(head) {
+		answer(c, &refusal{407, "this proxy is for the commands of one run, which have its login in their environment"})
 		return
 	}
 	if method == http.MethodConnect {
@@ -63,6 +71,26 @@ func readHead(in *bufio.Reader) ([]byte, error) {
 
 func isToken(b byte) bool {
 	return b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+}
+
+// known reports whether a head carries the login that the proxy demands, exactly
+// once. How long it takes tells nothing about the token.
+func (p *Proxy) known(head []byte) bool {
+	if p.cfg.Token == "" {
+		return true
+	}
+	_, fields, _ := bytes.Cut(head, []byte("\n"))
+	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
+	if err != nil || len(header["Proxy-Authorization"]) != 1 {
+		return false
+	}
+	scheme, login, _ := strings.Cut(header["Proxy-Authorization"][0], " ")
+	given, err := base64.StdEncoding.DecodeString(strings.TrimSpace(login))
+	if err != nil || !strings.EqualFold(scheme, "Basic") {
+		return false
+	}
+	got, want := sha256.Sum256(given), sha256.Sum256([]byte(p.cfg.User+":"+p.cfg.Token))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // requestLine takes the first line apart. It is strict: a line that two readers
@@ -215,8 +243,12 @@ func withoutPath(url string) string {
 func answer(c net.Conn, r *refusal) {
 	_ = c.SetWriteDeadline(time.Now().Add(HeadTimeout))
 	body := r.text + "\n"
-	_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-		r.status, http.StatusText(r.status), len(body), body)
+	extra := ""
+	if r.status == http.StatusProxyAuthRequired {
+		extra = "Proxy-Authenticate: Basic realm=\"run\"\r\n"
+	}
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\n%sContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		r.status, http.StatusText(r.status), extra, len(body), body)
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		// Let the client read the answer although it may still be sending.
 		_ = half.CloseWrite()

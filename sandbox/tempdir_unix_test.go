@@ -1,0 +1,7 @@
+//go:build !windows
+
+package sandbox
+
+import "testing"
+
+func tempDir(t *testing.T) string { return t.TempDir() }
