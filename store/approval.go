@@ -207,12 +207,16 @@ func scanApproval(r scanner) (p PendingApproval, err error) {
 	var decided, performed *int64
 	err = r.Scan(&p.ID, &p.RunID, &p.Step, &p.CallIndex, &p.CallID, &p.Tool, &args, &p.Act, &p.Target, &p.Content,
 		&p.Rule, &p.Layer, &p.Verdict, &p.DecidedBy, &p.Reason, &modified, &remember, &bound, &asked, &decided, &performed)
+	if err != nil {
+		return p, err
+	}
 	if p.Verdict != Undecided && p.Verdict != Approve {
 		p.Verdict = Deny
 	}
 	p.Arguments, p.Modified, p.Remember, p.Bound = args, modified, remember, bound
 	p.AskedAt, p.DecidedAt, p.PerformedAt = timeOf(asked), timeOrZero(decided), timeOrZero(performed)
-	return p, err
+	return p, legible("pending_approvals", int64(p.ID), p.RunID, p.Step, jsonColumn{"arguments", args}, jsonColumn{"modified", modified},
+		jsonColumn{"remember", remember}, jsonColumn{"bound", bound})
 }
 
 func timeOrZero(ms *int64) time.Time {

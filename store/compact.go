@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"time"
 
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -147,15 +149,52 @@ func (s *Store) scrub(ctx context.Context, op string) error {
 // truncate copies the log into the file and cuts it; the caller has the writer.
 // A reader that looks at an older state keeps the log for as long as it does.
 func (s *Store) truncate(ctx context.Context, op string) error {
+	deadline := time.Now().Add(s.opt.busyTimeout)
+	for {
+		left, err := s.w.cutLog(ctx)
+		if err != nil {
+			return s.failure(ctx, op, err)
+		}
+		if left == 0 {
+			return nil
+		}
+		if !time.Now().Before(deadline) {
+			return &Error{Kind: KindWALNotTruncated, Op: op, Path: s.path,
+				Err: fmt.Errorf("it is done, but a reader keeps %d pages of the write-ahead log: call Compact when it has gone", left)}
+		}
+		if err := pause(ctx, cutPause/2+rand.N(cutPause)); err != nil {
+			return s.failure(ctx, op, err)
+		}
+	}
+}
+
+// cutPause is about how long writers have the file between two tries to cut its log.
+const cutPause = 20 * time.Millisecond
+
+// cutLog copies the log into the file and cuts it, and returns how many pages of it
+// stay because somebody reads or writes; zero when none do. It does not wait: SQLite
+// would wait for the readers with the file held against all writers.
+func (w *writer) cutLog(ctx context.Context) (left int, err error) {
+	var wait int
+	if err := w.conn.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&wait); err != nil {
+		return 0, err
+	}
+	if _, err := w.conn.ExecContext(ctx, `PRAGMA busy_timeout=0`); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if _, rerr := w.conn.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf(`PRAGMA busy_timeout=%d`, wait)); rerr != nil {
+			w.drop() // the next one is made anew, and waits as it should
+		}
+	}()
 	var busy, pages, done int
-	if err := s.w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &done); err != nil {
-		return s.failure(ctx, op, err)
+	if err := w.conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &done); err != nil {
+		return 0, err
 	}
 	if busy == 0 {
-		return nil
+		return 0, nil
 	}
-	return &Error{Kind: KindWALNotTruncated, Op: op, Path: s.path,
-		Err: fmt.Errorf("it is done, but a reader keeps %d pages of the write-ahead log: call Compact when it has gone", max(0, pages))}
+	return max(1, pages), nil
 }
 
 func fileSize(path string) (int64, error) {

@@ -66,8 +66,10 @@ var (
 	// openInTree walks the runs of a tree and looks each up in the partial index.
 	openInTree = statement{"open attempts of tree", `SELECT ` + attemptColumns + ` FROM tool_attempts
 		WHERE completed_at IS NULL AND run_id IN (SELECT id FROM runs WHERE root_run_id = ?) ORDER BY id`}
+	// accountsAfter has what ended in a way that only newer software knows as well:
+	// it ended, and must not be made a second time.
 	accountsAfter = statement{"accounts after", `SELECT ` + attemptColumns + ` FROM tool_attempts
-		WHERE run_id = ? AND step > ? AND resolution IN ('completed', 'returned', 'error') ORDER BY id`}
+		WHERE run_id = ? AND step > ? AND resolution NOT IN ('retry', 'abort') ORDER BY id`}
 )
 
 // OpenAttempt journals a call before it starts and returns the attempt's id and
@@ -173,5 +175,5 @@ func scanAttempt(r scanner) (a Attempt, err error) {
 		}
 	}
 	a.StartedAt, a.Ended = timeOf(started), timeOrZero(ended)
-	return a, nil
+	return a, legible("tool_attempts", int64(a.ID), a.RunID, a.Step, jsonColumn{"arguments", args})
 }

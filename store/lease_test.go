@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +129,18 @@ func TestADriverThatWasSupersededWritesNothing(t *testing.T) {
 // counts renders how many rows each table has.
 func counts(t testing.TB, s *Store) string {
 	t.Helper()
+	rows := rowsPerTable(t, s)
 	var b strings.Builder
+	for _, table := range slices.Sorted(maps.Keys(rows)) {
+		b.WriteString(table + "=" + itoa(rows[table]) + " ")
+	}
+	return b.String()
+}
+
+// rowsPerTable is how many rows each table has that is not empty.
+func rowsPerTable(t testing.TB, s *Store) map[string]int {
+	t.Helper()
+	out := map[string]int{}
 	err := s.snapshot(context.Background(), "count", func(q *query) error {
 		names, err := list(q, statement{"tables", `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`}, nil,
 			func(r scanner) (n string, err error) { return n, r.Scan(&n) })
@@ -140,7 +153,7 @@ func counts(t testing.TB, s *Store) string {
 				return err
 			}
 			if c > 0 {
-				b.WriteString(n + "=" + itoa(c) + " ")
+				out[n] = c
 			}
 		}
 		return nil
@@ -148,7 +161,7 @@ func counts(t testing.TB, s *Store) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return out
 }
 
 func TestTheHeartbeatKeepsAShortLease(t *testing.T) {

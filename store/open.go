@@ -359,7 +359,7 @@ func (s *Store) closeConnections() error {
 		if s.w.conn != nil && s.path != "" {
 			// Best effort: a reader of another process may pin the log.
 			_, _ = s.w.conn.ExecContext(context.Background(), `PRAGMA optimize`)
-			_, _ = s.w.conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
+			_, _ = s.w.cutLog(context.Background())
 		}
 		s.w.drop()
 		errs = append(errs, s.w.db.Close())

@@ -328,9 +328,13 @@ func scanQuestion(r scanner) (p PendingQuestion, err error) {
 	var answered, delivered *int64
 	err = r.Scan(&p.ID, &p.RunID, &p.Step, &p.CallID, &p.Question, &p.Context, &choices, &batch,
 		&p.Answer, &answers, &p.AnsweredBy, &asked, &answered, &delivered)
+	if err != nil {
+		return p, err
+	}
 	p.Choices, p.Batch, p.Answers = choices, batch, answers
 	p.AskedAt, p.AnsweredAt, p.Delivered = timeOf(asked), timeOrZero(answered), delivered != nil
-	return p, err
+	return p, legible("pending_questions", int64(p.ID), p.RunID, p.Step, jsonColumn{"choices", choices}, jsonColumn{"questions", batch},
+		jsonColumn{"answers", answers})
 }
 
 func scanPlan(r scanner) (p PendingPlan, err error) {
@@ -338,6 +342,9 @@ func scanPlan(r scanner) (p PendingPlan, err error) {
 	var proposed int64
 	var decided, delivered *int64
 	err = r.Scan(&p.ID, &p.RunID, &p.Step, &p.CallID, &steps, &p.Verdict, &p.Correction, &p.DecidedBy, &proposed, &decided, &delivered)
+	if err != nil {
+		return p, err
+	}
 	switch p.Verdict {
 	case PlanApprove, PlanRevise, PlanCancel, PlanWithdrawn:
 	default:
@@ -345,5 +352,5 @@ func scanPlan(r scanner) (p PendingPlan, err error) {
 	}
 	p.Steps = steps
 	p.ProposedAt, p.DecidedAt, p.Delivered = timeOf(proposed), timeOrZero(decided), delivered != nil
-	return p, err
+	return p, legible("plans", int64(p.ID), p.RunID, p.Step, jsonColumn{"steps", steps})
 }

@@ -59,8 +59,9 @@ func Force() RemoveOption { return func(o *removeOptions) { o.force = true } }
 // The sets that retention works on, as subselects with the one parameter ?1.
 const (
 	oneSession = `SELECT id FROM sessions WHERE id = ?1`
-	// stillOpen says that something of the tree of run t.run_id may go on.
-	stillOpen = `EXISTS (SELECT 1 FROM runs r WHERE r.root_run_id = t.run_id AND r.status IN ('running', 'paused'))
+	// stillOpen says that something of the tree of run t.run_id may go on. A status
+	// that only newer software knows may be one of a run that does.
+	stillOpen = `EXISTS (SELECT 1 FROM runs r WHERE r.root_run_id = t.run_id AND r.status NOT IN ('completed', 'failed'))
 		OR EXISTS (SELECT 1 FROM run_leases l WHERE l.run_id = t.run_id)`
 	oldSessions  = `SELECT s.id FROM sessions s WHERE s.created_at < ?1 AND NOT EXISTS (SELECT 1 FROM session_turns t WHERE t.session_id = s.id AND (` + stillOpen + `))`
 	keptSessions = `SELECT s.id FROM sessions s WHERE s.created_at < ?1 AND EXISTS (SELECT 1 FROM session_turns t WHERE t.session_id = s.id AND (` + stillOpen + `)) ORDER BY s.id`

@@ -45,7 +45,7 @@ func TestARewindIsOnRecordBeforeItUndoesAnything(t *testing.T) {
 	if _, err := s.MemoryPin(ctx, ws, "changed", true); err != nil {
 		t.Fatal(err)
 	}
-	before := counts(t, s)
+	before := rowsPerTable(t, s)
 
 	rw, err := s.BeginRewind(ctx, d.RunID, 0)
 	if err != nil {
@@ -111,8 +111,22 @@ func TestARewindIsOnRecordBeforeItUndoesAnything(t *testing.T) {
 	if err != nil || edits[0].Reverted != rw.ID {
 		t.Errorf("the edit is %+v, %v", edits, err)
 	}
-	after := counts(t, s)
-	t.Logf("before %s\nafter %s", before, after)
+	// Of the trace nothing went and nothing came but the record of the undo.
+	after := rowsPerTable(t, s)
+	for table, n := range before {
+		switch table {
+		case "agent_queue", "memory", "memory_recalls", "memory_evidence": // what was undone
+		default:
+			if after[table] != n {
+				t.Errorf("%s had %d rows and has %d", table, n, after[table])
+			}
+		}
+	}
+	for table, n := range after {
+		if before[table] == 0 && table != "rewinds" && table != "rewind_items" {
+			t.Errorf("%s had no rows and has %d", table, n)
+		}
+	}
 	if l, err := s.LeaseOf(ctx, d.RunID); err != nil || l != nil {
 		t.Errorf("the run stays held: %+v, %v", l, err)
 	}

@@ -206,9 +206,11 @@ func (s *Store) RunOutput(ctx context.Context, run trace.RunID) (*Output, error)
 		return q.each(readOutput, []any{run}, func(r scanner) error {
 			var schema, value []byte
 			out = &Output{}
-			err := r.Scan(&schema, &value, &out.Valid, &out.Attempts)
+			if err := r.Scan(&schema, &value, &out.Valid, &out.Attempts); err != nil {
+				return err
+			}
 			out.Schema, out.Value = schema, value
-			return err
+			return legible("run_outputs", int64(run), run, 0, jsonColumn{"schema", schema}, jsonColumn{"value", value})
 		})
 	})
 	return out, err

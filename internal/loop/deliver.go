@@ -61,11 +61,17 @@ func (d *drive) verdictTold(v store.PendingPlan) (trace.Observation, error) {
 	}
 	var steps []approve.PlanStep
 	if err := json.Unmarshal(v.Steps, &steps); err != nil {
-		return trace.Observation{}, fmt.Errorf("plan %d cannot be read: %w", v.ID, err)
+		return trace.Observation{}, d.damaged("plan %d cannot be read: %w", v.ID, err)
 	}
 	o := prompt.PlanApproved(step, steps, d.entryCap)
 	o.CallID = callID
 	return o, nil
+}
+
+// damaged is the error for a stored value that is not what it was written as.
+func (d *drive) damaged(format string, args ...any) error {
+	return &store.Error{Kind: store.KindCorrupt, Op: "resume", Path: d.store.Path(),
+		Err: fmt.Errorf("run %d: %w", d.runID(), fmt.Errorf(format, args...))}
 }
 
 // askedBy places what was said: as the result of the call that asked, when its

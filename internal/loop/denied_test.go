@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -159,6 +160,33 @@ func TestNothingGetsThroughToWhatIsDenied(t *testing.T) {
 		if strings.Contains(string(raw), secretWord) || strings.Contains(string(raw), secretName) {
 			got("a request holds what is denied")
 		}
+	}
+	// Neither does a watcher hear of it, nor does the store keep it: not in a row, an
+	// error, a restore point or a prompt.
+	for _, ev := range f.seen.all {
+		raw, err := json.Marshal(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(raw), secretWord) || strings.Contains(string(raw), secretName) {
+			got("an event %s holds what is denied", ev.Kind())
+		}
+	}
+	kept := 0
+	for _, suffix := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(f.store.Path() + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept += len(raw)
+		for _, word := range []string{secretWord, secretName} {
+			if bytes.Contains(raw, []byte(word)) {
+				got("the store%s holds %q", suffix, word)
+			}
+		}
+	}
+	if kept < 100_000 {
+		t.Errorf("the store holds %d bytes only", kept)
 	}
 	if now := f.read("secrets/key"); now != secretWord+" and more\n" {
 		got("secrets/key is %q", now)

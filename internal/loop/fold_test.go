@@ -226,7 +226,7 @@ func TestAFoldIsNeverBoughtTwice(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonSaidSurvivesTwoFoldsAndAResume(t *testing.T) {
+func TestWhatAPersonSaidSurvivesTwoFolds(t *testing.T) {
 	f := newFixture(t)
 	m := f.folds(append(f.pages(9), scripted.Say("done"))...)
 	const said = "never touch the folder billing"
@@ -285,8 +285,45 @@ func TestFoldsThatGainNothingAreBounded(t *testing.T) {
 	if n := m.summaries(); n > 3 {
 		t.Errorf("%d summaries were bought in 38 steps, want at most 3", n)
 	}
+	var paid int64
+	for _, c := range f.providerCalls(1) {
+		if c.Purpose == store.ForFold {
+			paid += c.Usage.TotalTokens
+		}
+	}
+	if want := int64(m.summaries()) * 120; paid != want || paid > 360 {
+		t.Errorf("the folds of 38 steps cost %d tokens, want %d and at most 360", paid, want)
+	}
 	for _, s := range f.foldRows(1) {
 		t.Logf("step %d: %d tokens became %d", s.Step, s.Before, s.After)
+	}
+}
+
+// A paragraph that is longer than what it stands for makes nothing smaller, and is
+// not asked for again at every step.
+func TestASummaryLongerThanWhatItReplacesIsBoughtOnce(t *testing.T) {
+	f := newFixture(t)
+	turns := f.pages(6)
+	for i := range 20 {
+		name := fmt.Sprintf("note%d.txt", i)
+		f.write(name, "short\n")
+		turns = append(turns, readCall(name))
+	}
+	m := f.folds(append(turns, scripted.Say("done"))...)
+	m.summary = func(int) scripted.Turn { return scripted.Say(strings.Repeat("a long story. ", 900)) }
+	f.must(trace.Finished, small)
+	if n := m.summaries(); n == 0 || n > 4 {
+		t.Errorf("%d summaries were bought in 26 steps, want at most 4", n)
+	}
+	for i, r := range m.Requests() {
+		if len(r.User) > 30_000 {
+			t.Errorf("request %d has %d bytes in a section of 2,000 tokens", i+1, len(r.User))
+		}
+	}
+	for _, e := range facts[trace.Compacted](f.seen) {
+		if e.BeforeTokens == 0 || e.AfterTokens == 0 {
+			t.Errorf("the event says %+v", e)
+		}
 	}
 }
 

@@ -474,7 +474,7 @@ func rewriteFault(name string, arguments json.RawMessage, req approve.Request, m
 func (d *drive) applyRewrite(st *step, c *call, row store.PendingApproval) (bool, error) {
 	var m approve.Modified
 	if err := json.Unmarshal(row.Modified, &m); err != nil {
-		return false, fmt.Errorf("the change of request %d cannot be read: %w", row.ID, err)
+		return false, d.damaged("the change of request %d cannot be read: %w", row.ID, err)
 	}
 	target := filepath.ToSlash(m.Target)
 	if target == "" {
@@ -520,7 +520,7 @@ func (d *drive) rememberRow(row store.PendingApproval) error {
 	}
 	var rules []policy.Rule
 	if err := json.Unmarshal(row.Remember, &rules); err != nil {
-		return fmt.Errorf("the rules remembered with request %d cannot be read: %w", row.ID, err)
+		return d.damaged("the rules remembered with request %d cannot be read: %w", row.ID, err)
 	}
 	d.remember(rules)
 	return nil

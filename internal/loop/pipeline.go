@@ -150,7 +150,10 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 			continue
 		}
 		switch a.Resolution {
-		case store.ReturnedError, store.Returned:
+		case store.RecoveredCompleted:
+			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
+			c.changed = !c.spec.IsReadOnly()
+		default: // it returned, or ended in a way that newer software wrote down
 			var was account
 			if err := json.Unmarshal([]byte(a.Account), &was); err != nil {
 				d.log.Error("what a call brought before the crash cannot be read", "run", d.runID(), "tool", c.name, "error", err)
@@ -159,9 +162,6 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 			was.Observation.Step = st.n
 			c.end(was.Decision, was.Observation)
 			c.changed = was.Changed
-		default:
-			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
-			c.changed = !c.spec.IsReadOnly()
 		}
 		return true
 	}

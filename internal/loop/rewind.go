@@ -283,7 +283,7 @@ func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit) er
 	}
 	way, err := wayBack(edits)
 	if err != nil {
-		return err
+		return r.add(ctx, failedItem(path, err))
 	}
 	i := trace.RewoundItem{Name: path, Verdict: trace.Applied}
 	switch {
