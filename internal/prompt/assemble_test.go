@@ -163,7 +163,7 @@ func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 		in.Ledger = append(in.Ledger, read(i, fmt.Sprintf("f%d", i%7), words(30)), answering("c", wrote(i, fmt.Sprintf("f%d", (i+3)%7))))
 		in.Turns[i] = turn(i, "", "c")
 	}
-	for _, r := range Reads(in.Ledger, false) {
+	for _, r := range Reads(in.Ledger, false, in.Tokens) {
 		in.Fresh[r.Index] = Fresh{Text: "again " + r.Target}
 	}
 	first := Render(Frame{Head: "h\n"}, assemble(t, in))

@@ -43,7 +43,7 @@ func (e *emitter) shown(i int) string {
 	if e.collapsed {
 		return ""
 	}
-	return en.stub
+	return e.fit.stub(i)
 }
 
 func (e *emitter) run() {
@@ -228,6 +228,9 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 		if !ok || len(turn.Calls) == 0 || step <= e.in.Folded || done[step] {
 			continue
 		}
+		if !e.anyShown(start, end) {
+			continue
+		}
 		shown, open := e.answers(start, end, &turn)
 		if shown == 0 {
 			continue
@@ -246,6 +249,16 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 		turns[start] = &turn
 	}
 	return turns
+}
+
+// anyShown reports whether an entry of a step is shown at all.
+func (e *emitter) anyShown(from, to int) bool {
+	for i := from; i < to; i++ {
+		if e.shown(i) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // answers counts a step's answers that are shown, and its calls that have none.
