@@ -151,6 +151,7 @@ func Assemble(in Input) Assembled {
 	e.run()
 	a.Pieces, a.Frozen = e.pieces, e.frozen
 	var b strings.Builder
+	b.Grow(e.size)
 	for _, p := range a.Pieces {
 		b.WriteString(p.Text)
 	}
@@ -165,7 +166,8 @@ func Assemble(in Input) Assembled {
 type entry struct {
 	text  string // when whole; empty until it is asked for
 	stub  string // when not; likewise
-	why   string // the stub's, when it is not that the entry is too old
+	why   string // the stub's, when it is neither superseded nor too old
+	over  int    // by the entry of which step it was superseded, plus one; zero when it was not
 	whole bool
 	dead  bool // never shown whole: superseded, or stale and not to be had
 	fixed bool // shown whole before anything else is fitted
@@ -191,8 +193,8 @@ func (f *fit) shape() {
 	limit := EntryCap(f.in.Tokens)
 	f.entries = make([]entry, len(f.in.Ledger))
 	for i, o := range f.in.Ledger {
-		if step := marks[i].superseded; step > 0 {
-			f.entries[i] = entry{dead: true, why: supersededWhy(o, step-1)}
+		if over := marks[i].superseded; over > 0 {
+			f.entries[i].dead, f.entries[i].over = true, over
 			continue
 		}
 		f.refresh(i, o, marks[i].written, limit)
@@ -215,10 +217,14 @@ func (f *fit) cost(i int) int {
 func (f *fit) stub(i int) string {
 	e, o := &f.entries[i], f.in.Ledger[i]
 	if e.stub == "" {
-		if e.why == "" {
-			e.why = tooOldWhy(o)
+		why := e.why
+		switch {
+		case e.over > 0:
+			why = supersededWhy(o, e.over-1)
+		case why == "":
+			why = tooOldWhy(o)
 		}
-		e.stub = stub(o, e.why)
+		e.stub = stub(o, why)
 	}
 	return e.stub
 }

@@ -224,11 +224,11 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 		step := ledger[from].Step
 		start, end := from, to
 		to = from
-		turn, ok := e.in.Turns[step]
-		if !ok || len(turn.Calls) == 0 || step <= e.in.Folded || done[step] {
+		if !e.anyShown(start, end) {
 			continue
 		}
-		if !e.anyShown(start, end) {
+		turn, ok := e.in.Turns[step]
+		if !ok || len(turn.Calls) == 0 || step <= e.in.Folded || done[step] {
 			continue
 		}
 		shown, open := e.answers(start, end, &turn)
