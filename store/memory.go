@@ -353,18 +353,19 @@ func (s *Store) changeMemory(ctx context.Context, op string, st statement, args 
 // MemoryDraws counts, for each key of a workspace, the distinct runs whose
 // prompts carried the note.
 func (s *Store) MemoryDraws(ctx context.Context, workspace string) (map[string]int, error) {
-	out := map[string]int{}
-	err := s.read(ctx, "memory draws", func(q *query) error {
-		return q.each(memoryDraws, []any{workspace}, func(r scanner) error {
-			var key string
-			var n int
-			if err := r.Scan(&key, &n); err != nil {
-				return err
-			}
-			out[key] = n
-			return nil
-		})
+	type draw struct {
+		key  string
+		runs int64 // as the driver has it: any other type takes a text in between
+	}
+	var all []draw
+	err := s.read(ctx, "memory draws", func(q *query) (err error) {
+		all, err = list(q, memoryDraws, []any{workspace}, func(r scanner) (d draw, err error) { return d, r.Scan(&d.key, &d.runs) })
+		return err
 	})
+	out := make(map[string]int, len(all))
+	for _, d := range all {
+		out[d.key] = int(d.runs)
+	}
 	return out, err
 }
 

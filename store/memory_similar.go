@@ -21,12 +21,12 @@ type similarity struct {
 	key    string
 	words  map[string]bool
 	best   memoryText
-	shared int             // words shared with best; zero while there is none
-	seen   map[string]bool // scratch of look
+	shared int // words shared with best; zero while there is none
+	cutter textwords.Cutter
 }
 
 func newSimilarity(e MemoryEntry) *similarity {
-	s := &similarity{key: e.Key, words: map[string]bool{}, seen: map[string]bool{}}
+	s := &similarity{key: e.Key, words: map[string]bool{}}
 	textwords.Each(e.Value, func(w string) { s.words[w] = true })
 	return s
 }
@@ -35,17 +35,13 @@ func (s *similarity) look(o memoryText) {
 	if o.key == s.key || len(s.words) == 0 {
 		return
 	}
-	clear(s.seen)
-	shared := 0
-	textwords.Each(o.value, func(w string) {
-		if !s.seen[w] {
-			s.seen[w] = true
-			if s.words[w] {
-				shared++
-			}
+	words, shared := s.cutter.Words(o.value), 0
+	for _, w := range words {
+		if s.words[w] {
+			shared++
 		}
-	})
-	union := len(s.words) + len(s.seen) - shared
+	}
+	union := len(s.words) + len(words) - shared
 	if shared == 0 || shared*similarShared < union*similarOf || shared < s.shared {
 		return
 	}
