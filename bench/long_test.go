@@ -49,13 +49,13 @@ func BenchmarkAssemble(b *testing.B) {
 			times := 0
 			for b.Loop() {
 				times++
-				reads := prompt.Reads(in.Ledger, false)
+				reads := prompt.Reads(in.Ledger, false, in.Tokens)
 				clear(in.Fresh)
 				used := 0
 				for i := len(reads) - 1; i >= 0; i-- {
 					if r := reads[i]; r.Beyond(in.Tokens, used) {
 						in.Fresh[r.Index] = prompt.Fresh{Beyond: true}
-					} else if used += r.Cost; r.Stale() {
+					} else if used += r.Cost(); r.Stale() {
 						in.Fresh[r.Index] = prompt.Fresh{Text: in.Ledger[r.Index].Text}
 					}
 				}

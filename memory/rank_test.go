@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/initorigin/io-harness-go/internal/textwords"
 )
 
 func TestTheWordsOfAText(t *testing.T) {
@@ -28,7 +30,7 @@ func TestTheWordsOfAText(t *testing.T) {
 // A note is cut into words as a text is, each once, however many there are.
 func TestTheWordsOfANoteAreThoseOfItsTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var c cutter
+		var c textwords.Cutter
 		for range rapid.IntRange(1, 4).Draw(t, "notes") {
 			parts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
 				return rapid.SampledFrom([]string{"Word", "é", "ab", "x"}).Draw(t, "stem") + fmt.Sprint(rapid.IntRange(0, 60).Draw(t, "number"))
@@ -36,7 +38,7 @@ func TestTheWordsOfANoteAreThoseOfItsTexts(t *testing.T) {
 			key, value := rapid.StringN(0, 10, -1).Draw(t, "key"), strings.Join(parts, " ")
 			want := WordsOf(key)
 			want.Add(value)
-			got := c.words(key, value)
+			got := c.Words(key, value)
 			if diff := slices.Compare(slices.Sorted(maps.Keys(want)), slices.Sorted(slices.Values(got))); diff != 0 {
 				t.Fatalf("%q and %q have the words %q, want %q", key, value, got, want)
 			}

@@ -65,11 +65,11 @@ func (c *Cache) cuts(scope string, notes []Note) []cut {
 		byKey[k.key] = k
 	}
 	fresh := make([]cut, len(notes))
-	var cutter cutter
+	var cutter textwords.Cutter
 	for i, n := range notes {
 		k, ok := byKey[n.Key]
 		if !ok || k.value != n.Value {
-			k = cut{n.Key, n.Value, cutter.words(n.Key, n.Value)}
+			k = cut{n.Key, n.Value, slices.Clone(cutter.Words(n.Key, n.Value))}
 		}
 		fresh[i] = k
 	}
@@ -78,45 +78,4 @@ func (c *Cache) cuts(scope string, notes []Note) []cut {
 	}
 	c.scopes[scope] = fresh
 	return fresh
-}
-
-// fewWords is up to how many words a look at each of them is quicker than a map.
-const fewWords = 32
-
-// A cutter takes notes apart one after the other. The first ranking of a drive
-// meets all of them at once.
-type cutter struct {
-	found []string
-	seen  Words
-}
-
-// words are the words of texts, each once.
-func (c *cutter) words(texts ...string) []string {
-	c.found = c.found[:0]
-	clear(c.seen)
-	for _, text := range texts {
-		textwords.Each(text, c.add)
-	}
-	return slices.Clone(c.found)
-}
-
-func (c *cutter) add(word string) {
-	if len(c.found) < fewWords {
-		if !slices.Contains(c.found, word) {
-			c.found = append(c.found, word)
-		}
-		return
-	}
-	if c.seen == nil {
-		c.seen = Words{}
-	}
-	if len(c.seen) == 0 {
-		for _, w := range c.found {
-			c.seen[w] = struct{}{}
-		}
-	}
-	if _, ok := c.seen[word]; !ok {
-		c.seen[word] = struct{}{}
-		c.found = append(c.found, word)
-	}
 }

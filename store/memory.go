@@ -91,7 +91,7 @@ const memoryColumns = `workspace, key, value, kind, pinned, run_id, step, create
 var (
 	readMemory   = statement{"read memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? AND key = ?`}
 	listBoth     = statement{"list both", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace IN (?, ?) ORDER BY created_at, key`}
-	memoryTexts  = statement{"memory texts", `SELECT key, value, created_at FROM memory WHERE workspace = ?`}
+	memoryTexts  = statement{"memory texts", `SELECT key, value, created_at FROM memory WHERE workspace = ? AND key <> ?`}
 	listMemory   = statement{"list memory", `SELECT ` + memoryColumns + ` FROM memory WHERE workspace = ? ORDER BY created_at, key`}
 	upsertMemory = statement{"upsert memory", `INSERT INTO memory (workspace, key, value, kind, run_id, step, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (workspace, key) DO UPDATE SET value = excluded.value, kind = excluded.kind, run_id = excluded.run_id,
@@ -110,6 +110,14 @@ var (
 		LEFT JOIN memory_evidence e ON e.workspace = m.workspace AND e.key = m.key
 		WHERE m.workspace = ?1 AND m.key <> ?2 AND m.pinned = 0
 		ORDER BY coalesce(e.runs, 0), coalesce(e.last_at, 0), m.created_at, m.id LIMIT ?3`}
+	// undrawnMemory is the beginning of the same order: the entries that no run has
+	// drawn on. Two indexes side by side tell which those are; only they are looked up.
+	undrawnMemory = statement{"undrawn memory", `SELECT m.key, length(m.value)
+		FROM memory m WHERE m.workspace = ?1 AND m.key <> ?2 AND m.pinned = 0
+			AND m.key IN (SELECT key FROM memory WHERE workspace = ?1 EXCEPT SELECT key FROM memory_evidence WHERE workspace = ?1)
+		ORDER BY m.created_at, m.id LIMIT ?3`}
+	countDrawn  = statement{"count drawn memory", `SELECT count(*) FROM memory_evidence WHERE workspace = ?`}
+	sizeMemory  = statement{"size memory", `SELECT count(*), coalesce(sum(length(value)), 0) FROM memory WHERE workspace = ? AND key <> ?`}
 	memoryDraws = statement{"memory draws", `SELECT key, runs FROM memory_evidence WHERE workspace = ?`}
 )
 
@@ -147,17 +155,7 @@ func remember(t *txn, run trace.RunID, e MemoryEntry, lim MemoryLimits) (Remembe
 	}
 	out := Remembered{Chars: utf8.RuneCountInString(e.Value)}
 	sought := newSimilarity(e)
-	var entries, chars int64 // beside the one that is written
-	err = t.each(memoryTexts, []any{e.Workspace}, func(r scanner) error {
-		o, err := scanMemoryText(r)
-		if err != nil || o.key == e.Key {
-			return err
-		}
-		sought.look(o)
-		entries++
-		chars += int64(utf8.RuneCountInString(o.value))
-		return nil
-	})
+	entries, chars, err := sought.among(&t.query, e.Workspace)
 	if err != nil {
 		return out, err
 	}
@@ -195,20 +193,25 @@ func evict(t *txn, run trace.RunID, e MemoryEntry, entries, chars int64, lim Mem
 		key   string
 		chars int64
 	}
+	fits := func() bool { return entries <= lim.Entries && chars <= lim.Chars }
+	if fits() {
+		return nil, nil
+	}
+	order, err := evictionOrder(&t.query, e.Workspace, entries)
+	if err != nil {
+		return nil, err
+	}
 	var gone []string
-	for {
-		if entries <= lim.Entries && chars <= lim.Chars {
-			return gone, nil
-		}
+	for len(order) > 0 {
 		// Those that went are no longer found, so that the next ones come first.
-		next, err := list(&t.query, evictable, []any{e.Workspace, e.Key, evictedAtOnce}, func(r scanner) (c candidate, err error) { return c, r.Scan(&c.key, &c.chars) })
-		if err != nil || len(next) == 0 {
-			return gone, err
+		next, err := list(&t.query, order[0], []any{e.Workspace, e.Key, evictedAtOnce}, func(r scanner) (c candidate, err error) { return c, r.Scan(&c.key, &c.chars) })
+		if err != nil {
+			return nil, err
+		}
+		if len(next) == 0 {
+			order = order[1:]
 		}
 		for _, c := range next {
-			if entries <= lim.Entries && chars <= lim.Chars {
-				return gone, nil
-			}
 			old, err := memoryEntry(&t.query, e.Workspace, c.key)
 			if err != nil {
 				return nil, err
@@ -222,8 +225,27 @@ func evict(t *txn, run trace.RunID, e MemoryEntry, entries, chars int64, lim Mem
 			entries--
 			chars -= c.chars
 			gone = append(gone, c.key)
+			if fits() {
+				return gone, nil
+			}
 		}
 	}
+	return gone, nil
+}
+
+// evictionOrder are the statements that find what goes next, one after the other.
+// Where runs have drawn on most entries, looking up the evidence for each costs
+// several times what it costs to find the others, which go first; where they have
+// drawn on few, it is the other way round.
+func evictionOrder(q *query, workspace string, entries int64) ([]statement, error) {
+	var drawn int64
+	if err := q.row(countDrawn, []any{workspace}, &drawn); err != nil {
+		return nil, err
+	}
+	if drawn*2 > entries {
+		return []statement{undrawnMemory, evictable}, nil
+	}
+	return []statement{evictable}, nil
 }
 
 // Forget removes a note in the name of a run, and the evidence for it, so that
@@ -353,18 +375,19 @@ func (s *Store) changeMemory(ctx context.Context, op string, st statement, args 
 // MemoryDraws counts, for each key of a workspace, the distinct runs whose
 // prompts carried the note.
 func (s *Store) MemoryDraws(ctx context.Context, workspace string) (map[string]int, error) {
-	out := map[string]int{}
-	err := s.read(ctx, "memory draws", func(q *query) error {
-		return q.each(memoryDraws, []any{workspace}, func(r scanner) error {
-			var key string
-			var n int
-			if err := r.Scan(&key, &n); err != nil {
-				return err
-			}
-			out[key] = n
-			return nil
-		})
+	type draw struct {
+		key  string
+		runs int64 // as the driver has it: any other type takes a text in between
+	}
+	var all []draw
+	err := s.read(ctx, "memory draws", func(q *query) (err error) {
+		all, err = list(q, memoryDraws, []any{workspace}, func(r scanner) (d draw, err error) { return d, r.Scan(&d.key, &d.runs) })
+		return err
 	})
+	out := make(map[string]int, len(all))
+	for _, d := range all {
+		out[d.key] = int(d.runs)
+	}
 	return out, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/internal/textwords"
 )
@@ -21,37 +22,51 @@ type similarity struct {
 	key    string
 	words  map[string]bool
 	best   memoryText
-	shared int             // words shared with best; zero while there is none
-	seen   map[string]bool // scratch of look
+	shared int // words shared with best; zero while there is none
+	cutter textwords.Cutter
 }
 
 func newSimilarity(e MemoryEntry) *similarity {
-	s := &similarity{key: e.Key, words: map[string]bool{}, seen: map[string]bool{}}
+	s := &similarity{key: e.Key, words: map[string]bool{}}
 	textwords.Each(e.Value, func(w string) { s.words[w] = true })
 	return s
 }
 
 func (s *similarity) look(o memoryText) {
-	if o.key == s.key || len(s.words) == 0 {
-		return
-	}
-	clear(s.seen)
-	shared := 0
-	textwords.Each(o.value, func(w string) {
-		if !s.seen[w] {
-			s.seen[w] = true
-			if s.words[w] {
-				shared++
-			}
+	words, shared := s.cutter.Words(o.value), 0
+	for _, w := range words {
+		if s.words[w] {
+			shared++
 		}
-	})
-	union := len(s.words) + len(s.seen) - shared
+	}
+	union := len(s.words) + len(words) - shared
 	if shared == 0 || shared*similarShared < union*similarOf || shared < s.shared {
 		return
 	}
 	if shared > s.shared || cmp.Or(cmp.Compare(o.createdAt, s.best.createdAt), strings.Compare(o.key, s.best.key)) < 0 {
 		s.best, s.shared = o, shared
 	}
+}
+
+// among looks among the entries of a workspace, and tells how many there are beside
+// the one of the key that is sought for, and of how many characters. A value without
+// a word restates none of them, and none of them is read for it.
+func (s *similarity) among(q *query, workspace string) (entries, chars int64, err error) {
+	if len(s.words) == 0 {
+		err = q.row(sizeMemory, []any{workspace, s.key}, &entries, &chars)
+		return entries, chars, err
+	}
+	err = q.each(memoryTexts, []any{workspace, s.key}, func(r scanner) error {
+		var o memoryText
+		if err := r.Scan(&o.key, &o.value, &o.createdAt); err != nil {
+			return err
+		}
+		s.look(o)
+		entries++
+		chars += int64(utf8.RuneCountInString(o.value))
+		return nil
+	})
+	return entries, chars, err
 }
 
 // entry reads the one that was found, or nil.
@@ -62,25 +77,15 @@ func (s *similarity) entry(q *query, workspace string) (*MemoryEntry, error) {
 	return memoryEntry(q, workspace, s.best.key)
 }
 
-func scanMemoryText(r scanner) (o memoryText, err error) {
-	return o, r.Scan(&o.key, &o.value, &o.createdAt)
-}
-
 // MemorySimilar finds an entry of the workspace under another key that says
 // nearly the same as value, or nil.
 func (s *Store) MemorySimilar(ctx context.Context, workspace, key, value string) (*MemoryEntry, error) {
 	var e *MemoryEntry
 	sought := newSimilarity(MemoryEntry{Key: key, Value: value})
-	err := s.snapshot(ctx, "similar memory", func(q *query) error {
-		err := q.each(memoryTexts, []any{workspace}, func(r scanner) error {
-			o, err := scanMemoryText(r)
-			sought.look(o)
-			return err
-		})
-		if err != nil {
-			return err
+	err := s.snapshot(ctx, "similar memory", func(q *query) (err error) {
+		if _, _, err = sought.among(q, workspace); err == nil {
+			e, err = sought.entry(q, workspace)
 		}
-		e, err = sought.entry(q, workspace)
 		return err
 	})
 	return e, err

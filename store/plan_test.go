@@ -75,7 +75,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readSandboxEvents, chargeStep, chargeRun, erroredGates, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
-		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, memoryTexts, evictable, memoryDraws, deleteEvidence, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
+		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, memoryTexts, sizeMemory, evictable, undrawnMemory, countDrawn, memoryDraws, deleteEvidence, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,
 		waitingRuns, lastEnd, stillRuns, spendCalls, spendTree, gateFailures, contextCount, readRewinds, readItems, sessionSummaries,
 		insertApproval, decideApproval, readApproval, allApprovals, decidedAfter, insertDrive, endDrive, reopenRun, replyIsWork, insertEvent, lastEvent,
 		insertStepAttempt, insertSandboxEvent, insertMCPEvent, insertContextEvent, insertGateAttempt, insertEdit, insertAgentEvent, putSummary, dropSummary, putOutput,

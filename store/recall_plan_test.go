@@ -50,7 +50,7 @@ func TestTheEvidenceForNotesIsFoundByItsIndexAmongManyRows(t *testing.T) {
 		}
 	}
 	// What ranks and evicts asks the figures alone.
-	for _, st := range []statement{memoryDraws, evictable} {
+	for _, st := range []statement{memoryDraws, evictable, undrawnMemory, countDrawn} {
 		plan := planOf(t, db, st.sql)
 		if strings.Contains(plan, "memory_recalls") || strings.Contains(plan, "SCAN ") || !strings.Contains(plan, "USING PRIMARY KEY (workspace=?") {
 			t.Errorf("%s: %s", st.name, plan)

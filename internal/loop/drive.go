@@ -84,6 +84,7 @@ type drive struct {
 	selected      sandbox.Applied // how commands are contained
 	unheard       []store.Said    // what an operator said to an earlier drive, until it is heard
 	about         memory.Words    // what the run has named so far
+	aboutAll      int             // observations that about has all names of
 	words         memory.Cache
 	notes         *store.Notes         // read with the commit of the last step, for the next one
 	evidence      map[string]*evidence // by scope of notes

@@ -30,9 +30,10 @@ func (d *drive) recall(ctx context.Context) (recalled, error) {
 	if d.about == nil {
 		d.about = memory.WordsOf(d.contract.Goal)
 	}
-	for _, subject := range prompt.Subjects(d.ledger.Live()) {
+	for _, subject := range prompt.Subjects(d.ledger.Since(d.aboutAll)) {
 		d.about.Add(subject)
 	}
+	d.aboutAll = d.ledger.Stored()
 	var r recalled
 	own, shared, err := d.notesNow(ctx)
 	if err != nil {

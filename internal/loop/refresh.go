@@ -33,7 +33,7 @@ type look struct {
 // counts as a refusal, since nobody is asked for it. From the newest backwards,
 // as they will be fitted, so that what has no place is not looked at.
 func (d *drive) refresh(ctx context.Context, room int) (map[int]prompt.Fresh, error) {
-	reads := prompt.Reads(d.ledger.Live(), d.workspace.FoldsCase())
+	reads := prompt.Reads(d.ledger.Live(), d.workspace.FoldsCase(), room)
 	out := make(map[int]prompt.Fresh, len(reads))
 	digests := map[string]string{} // of this step: what one path was found to be
 	used := 0
@@ -49,7 +49,7 @@ func (d *drive) refresh(ctx context.Context, room int) (map[int]prompt.Fresh, er
 		}
 		switch {
 		case !ok:
-			used += r.Cost
+			used += r.Cost()
 			continue
 		case again.Why == "" && prompt.Characters(again.Text) <= prompt.EntryCap(room):
 			used += prompt.EstimateTokens(again.Text)

@@ -414,6 +414,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	for _, subject := range prompt.Subjects(stored) {
 		d.about.Add(subject)
 	}
+	d.aboutAll = d.ledger.Stored()
 	d.classes = d.lease.TurnID != 0
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.

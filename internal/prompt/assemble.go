@@ -124,7 +124,7 @@ func Subjects(ledger []trace.Observation) []string {
 // The section is never larger than the budget, except for what always stands:
 // the best note, the newest entry that still holds, and the sentences that
 // answer calls without a result, an eighth of the section at most. The time it
-// takes is linear in the entries and their text.
+// takes is linear in the entries, and in the text of those that could be shown.
 func Assemble(in Input) Assembled {
 	var a Assembled
 	mem := in.Notes.render(max(in.Tokens, 0) / memoryShare)
@@ -151,6 +151,7 @@ func Assemble(in Input) Assembled {
 	e.run()
 	a.Pieces, a.Frozen = e.pieces, e.frozen
 	var b strings.Builder
+	b.Grow(e.size)
 	for _, p := range a.Pieces {
 		b.WriteString(p.Text)
 	}
@@ -159,15 +160,18 @@ func Assemble(in Input) Assembled {
 	return a
 }
 
-// entry is one observation with what is shown of it.
+// entry is one observation with what is shown of it. Most entries of a long run
+// are older than what fits: their texts and stubs are made only when somebody
+// asks, so that what they cost does not grow with the run.
 type entry struct {
-	text  string // when whole
-	stub  string // when not
+	text  string // when whole; empty until it is asked for
+	stub  string // when not; likewise
+	why   string // the stub's, when it is neither superseded nor too old
+	over  int    // by the entry of which step it was superseded, plus one; zero when it was not
 	whole bool
 	dead  bool // never shown whole: superseded, or stale and not to be had
 	fixed bool // shown whole before anything else is fitted
-	cost  int  // tokens of text
-	short int  // tokens of stub
+	cost  int  // tokens of text, once that was asked for
 }
 
 // fit decides which entries are shown whole.
@@ -178,28 +182,51 @@ type fit struct {
 	rereads []Reread
 
 	used   int // tokens of the whole entries
-	stubs  int // tokens of the stubs
+	stubs  int // tokens of the stubs, no longer counted once they collapse
 	count  int // number of stubs
 	newest int // the entry that always stands, -1 for none
 }
 
-// shape gives each entry its text and its stub.
+// shape finds what no longer holds, and what stands in its place.
 func (f *fit) shape() {
 	marks := supersession(f.in.Ledger, f.in.FoldCase)
 	limit := EntryCap(f.in.Tokens)
 	f.entries = make([]entry, len(f.in.Ledger))
 	for i, o := range f.in.Ledger {
-		e := &f.entries[i]
-		switch {
-		case marks[i].superseded > 0:
-			e.dead, e.stub = true, stub(o, supersededWhy(o, marks[i].superseded-1))
-		default:
-			e.text = line(o.Text)
-			e.stub = stub(o, tooOldWhy(o))
-			f.refresh(i, o, marks[i].written, limit)
+		if over := marks[i].superseded; over > 0 {
+			f.entries[i].dead, f.entries[i].over = true, over
+			continue
 		}
-		e.cost, e.short = EstimateTokens(e.text), EstimateTokens(e.stub)
+		f.refresh(i, o, marks[i].written, limit)
 	}
+}
+
+// cost is what entry i takes when it is whole, in tokens.
+func (f *fit) cost(i int) int {
+	e := &f.entries[i]
+	if e.cost == 0 {
+		if e.text == "" {
+			e.text = line(f.in.Ledger[i].Text)
+		}
+		e.cost = EstimateTokens(e.text)
+	}
+	return e.cost
+}
+
+// stub is the line that stands for entry i when it is not whole.
+func (f *fit) stub(i int) string {
+	e, o := &f.entries[i], f.in.Ledger[i]
+	if e.stub == "" {
+		why := e.why
+		switch {
+		case e.over > 0:
+			why = supersededWhy(o, e.over-1)
+		case why == "":
+			why = tooOldWhy(o)
+		}
+		e.stub = stub(o, why)
+	}
+	return e.stub
 }
 
 // refresh replaces a read that no longer holds.
@@ -227,12 +254,11 @@ func (f *fit) refresh(i int, o trace.Observation, written, limit int) {
 		got.Why = fmt.Sprintf("it has %s characters by now, over the %s that one read may show: ask for a range with offset and limit", commas(chars), commas(limit))
 	}
 	f.rereads = append(f.rereads, Reread{Read: r, Why: got.Why})
-	e := &f.entries[i]
 	if got.Why != "" {
-		e.dead, e.text, e.stub = true, "", stub(o, staleWhy(r, got.Why))
+		f.entries[i] = entry{dead: true, why: staleWhy(r, got.Why)}
 		return
 	}
-	e.text = fresh(r, got.Text)
+	f.entries[i].text = fresh(r, got.Text)
 }
 
 // choose fits the entries into the room: first what a person said and the
@@ -248,28 +274,40 @@ func (f *fit) choose() {
 		}
 		if f.newest < 0 {
 			f.newest = i
-		} else if stopped || f.used+e.cost > f.room {
+		} else if stopped || f.used+f.cost(i) > f.room {
 			stopped = true
 			continue
 		}
 		e.whole = true
-		f.used += e.cost
+		f.used += f.cost(i)
 	}
 	for i := range f.entries {
 		if !f.entries[i].whole {
-			f.stubs += f.entries[i].short
-			f.count++
+			f.elide(i)
 		}
 	}
 	// The stubs stand in the same room. Where they do not fit beside the whole
 	// entries, the oldest of those gives way.
-	for i := 0; i < len(f.entries) && f.used+f.stubCost() > f.room; i++ {
-		if e := &f.entries[i]; e.whole && !e.fixed && i != f.newest {
-			e.whole = false
-			f.used -= e.cost
-			f.stubs += e.short
-			f.count++
+	for i := range f.entries {
+		e := &f.entries[i]
+		if !e.whole || e.fixed || i == f.newest {
+			continue
 		}
+		if f.used+f.stubCost() <= f.room {
+			break
+		}
+		e.whole = false
+		f.used -= e.cost
+		f.elide(i)
+	}
+}
+
+// elide counts the stub of entry i. Once all stubs have become one line, how long
+// each of them would be makes no difference.
+func (f *fit) elide(i int) {
+	f.count++
+	if !f.collapsed() {
+		f.stubs += EstimateTokens(f.stub(i))
 	}
 }
 
@@ -278,10 +316,10 @@ func (f *fit) choose() {
 func (f *fit) pin() {
 	left := f.room / wordShare
 	fix := func(i int) {
-		if e := &f.entries[i]; e.cost <= left {
-			left -= e.cost
-			f.used += e.cost
-			e.whole, e.fixed = true, true
+		if cost := f.cost(i); cost <= left {
+			left -= cost
+			f.used += cost
+			f.entries[i].whole, f.entries[i].fixed = true, true
 		}
 	}
 	if len(f.in.Ledger) > 0 && IsSummary(f.in.Ledger[0]) {

@@ -157,13 +157,42 @@ func TestTheSectionStaysWhileTheLogGrows(t *testing.T) {
 	}
 }
 
+// A request of a long run is made in as many pieces as one of a run that has just
+// filled its window: nothing is written down of what neither has a place for.
+func TestWhatIsFarBehindTheWindowIsNotWrittenDown(t *testing.T) {
+	pieces := func(steps int) float64 {
+		in := Input{Tokens: 4000, Turns: map[int]trace.AssistantTurn{}}
+		for step := 1; step <= steps; step++ {
+			seen := read(step, fmt.Sprintf("f%d", step%100), words(150))
+			switch step % 4 {
+			case 0: // superseded by the next of its kind
+				seen = obs(step, trace.ObsGrep, "pattern", "", words(150))
+			case 1:
+				seen = obs(step, trace.ObsTool, "lookup", "", words(150)+"\xff")
+			}
+			in.Ledger = append(in.Ledger, answering("c", seen))
+			in.Turns[step] = turn(step, "", "c")
+		}
+		return testing.AllocsPerRun(5, func() {
+			Reads(in.Ledger, false, in.Tokens)
+			if a := Assemble(in); !a.Collapsed || a.Carried < 10 {
+				t.Fatal(a.Detail())
+			}
+		})
+	}
+	// The tables that are as long as the ledger grow in a few pieces.
+	if short, long := pieces(400), pieces(4000); long > short+100 {
+		t.Errorf("%v pieces after 400 steps and %v after 4,000", short, long)
+	}
+}
+
 func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 	in := Input{Tokens: 3000, Notes: someNotes(), Fresh: map[int]Fresh{}, Turns: map[int]trace.AssistantTurn{}}
 	for i := range 60 {
 		in.Ledger = append(in.Ledger, read(i, fmt.Sprintf("f%d", i%7), words(30)), answering("c", wrote(i, fmt.Sprintf("f%d", (i+3)%7))))
 		in.Turns[i] = turn(i, "", "c")
 	}
-	for _, r := range Reads(in.Ledger, false) {
+	for _, r := range Reads(in.Ledger, false, in.Tokens) {
 		in.Fresh[r.Index] = Fresh{Text: "again " + r.Target}
 	}
 	first := Render(Frame{Head: "h\n"}, assemble(t, in))

@@ -43,7 +43,7 @@ func (e *emitter) shown(i int) string {
 	if e.collapsed {
 		return ""
 	}
-	return en.stub
+	return e.fit.stub(i)
 }
 
 func (e *emitter) run() {
@@ -224,6 +224,9 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 		step := ledger[from].Step
 		start, end := from, to
 		to = from
+		if !e.anyShown(start, end) {
+			continue
+		}
 		turn, ok := e.in.Turns[step]
 		if !ok || len(turn.Calls) == 0 || step <= e.in.Folded || done[step] {
 			continue
@@ -246,6 +249,16 @@ func (e *emitter) replayed() map[int]*trace.AssistantTurn {
 		turns[start] = &turn
 	}
 	return turns
+}
+
+// anyShown reports whether an entry of a step is shown at all.
+func (e *emitter) anyShown(from, to int) bool {
+	for i := from; i < to; i++ {
+		if e.shown(i) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // answers counts a step's answers that are shown, and its calls that have none.

@@ -128,11 +128,22 @@ func (l *Log) Uncommitted() []trace.Observation { return slices.Clone(l.tail[l.d
 // Discard drops what was added since, for a step that is not committed.
 func (l *Log) Discard() { l.tail = slices.Clip(l.tail[:l.durable]) }
 
+// Stored is how many observations of the run are stored, those under a fold among
+// them.
+func (l *Log) Stored() int { return l.through + l.durable }
+
+// Since is what was observed after the first n, as far as no fold covers it. It is
+// to be read only.
+func (l *Log) Since(n int) []trace.Observation {
+	return slices.Clip(l.tail[min(max(n-l.through, 0), len(l.tail)):])
+}
+
 // Live is the ledger as it stands: the fold's paragraph, the words that it
-// covers, and everything after it.
+// covers, and everything after it. It is to be read only, and stays as it is while
+// the log grows.
 func (l *Log) Live() []trace.Observation {
 	if l.fold == nil {
-		return slices.Clone(l.tail)
+		return l.Since(0)
 	}
 	live := make([]trace.Observation, 0, 1+len(l.words)+len(l.tail))
 	live = append(live, SummaryObservation(l.fold.Step, l.fold.Text))

@@ -265,6 +265,43 @@ func TestTheNotesOfAHugeStepAreShortened(t *testing.T) {
 	}
 }
 
+// Whoever follows a log from where it was stored last misses nothing, also where a
+// step was lost or the front was folded.
+func TestALogIsFollowedFromWhereItWasStored(t *testing.T) {
+	log := NewLog(steps(1, 20, 4000), nil)
+	if got := log.Since(0); len(got) != 20 || log.Stored() != 20 {
+		t.Fatalf("%d of %d", len(got), log.Stored())
+	}
+	was := log.Live()
+	log.Add(steps(21, 22, 10)...)
+	if got := log.Since(20); len(got) != 2 || got[0].Step != 21 || log.Stored() != 20 {
+		t.Errorf("%+v after %d", got, log.Stored())
+	}
+	log.Discard()
+	log.Add(steps(21, 21, 30)...)
+	if got := log.Since(log.Stored()); len(got) != 1 || len(got[0].Text) != 30 {
+		t.Errorf("%+v in the place of a step that was lost", got)
+	}
+	log.Committed()
+	if len(was) != 20 || was[19].Step != 20 {
+		t.Errorf("the ledger that was looked at has changed: %+v", was)
+	}
+	cut, ok := log.Due(Compaction{}, 24_000, true)
+	if !ok {
+		t.Fatal("nothing to fold")
+	}
+	if _, ok := log.Apply(cut, 21, "what was done", 500); !ok {
+		t.Fatal("not folded")
+	}
+	log.Add(steps(22, 22, 10)...)
+	if got := log.Since(21); log.Stored() != 21 || len(got) != 1 || got[0].Step != 22 {
+		t.Errorf("%+v after %d, behind a fold", got, log.Stored())
+	}
+	if got := log.Since(0); len(got) != len(log.Live())-1 {
+		t.Errorf("%d entries stand beside the paragraph, and %d are new to somebody who knows none", len(log.Live())-1, len(got))
+	}
+}
+
 func TestUncommittedEntriesAreKnown(t *testing.T) {
 	log := NewLog(steps(1, 3, 10), nil)
 	log.Add(steps(4, 5, 10)...)

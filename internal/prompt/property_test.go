@@ -157,7 +157,7 @@ func TestWhatHasNoPlaceNeedNotBeLookedAt(t *testing.T) {
 		}
 		some := all
 		all.Fresh, some.Fresh = map[int]Fresh{}, map[int]Fresh{}
-		reads := Reads(all.Ledger, all.FoldCase)
+		reads := Reads(all.Ledger, all.FoldCase, all.Tokens)
 		used := 0
 		for _, r := range slices.Backward(reads) {
 			fresh := Fresh{Text: strings.Repeat("fresh ", rapid.IntRange(1, 300).Draw(t, "size"))}
@@ -170,7 +170,7 @@ func TestWhatHasNoPlaceNeedNotBeLookedAt(t *testing.T) {
 				skipped++
 				some.Fresh[r.Index] = Fresh{Beyond: true}
 			case !changed:
-				used += r.Cost
+				used += r.Cost()
 			case Characters(fresh.Text) <= EntryCap(all.Tokens):
 				used += EstimateTokens(fresh.Text)
 				fallthrough

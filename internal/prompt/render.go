@@ -32,6 +32,7 @@ type Rendered struct {
 // result, in the message right after it.
 func Render(f Frame, a Assembled) Rendered {
 	r := renderer{ids: map[string]bool{}}
+	r.user.Grow(len(f.Head) + len(a.Text) + len(f.Empty) + len(f.Tail))
 	r.say(f.Head)
 	frozen, seen := 0, 0
 	for _, p := range a.Pieces {

@@ -17,9 +17,13 @@ type Read struct {
 	Digest       string // of the bytes it saw, empty when unknown
 	Step         int    // of the read
 	WrittenAt    int    // the first step at which this run wrote the path since, 0 for never
-	Cost         int    // tokens of its text as it stands in the ledger
-	Newer        int    // tokens of what stands behind it in the ledger, other Reads aside
+	Newer        int    // tokens of what stands behind it in the ledger, other Reads aside, as far as they were counted
+
+	text string
 }
+
+// Cost is how many tokens the read takes as it stands in the ledger.
+func (r Read) Cost() int { return EstimateTokens(line(r.text)) }
 
 // Stale reports whether the run itself made the read wrong.
 func (r Read) Stale() bool { return r.WrittenAt > 0 }
@@ -43,12 +47,13 @@ type Fresh struct {
 // somebody must look at before Assemble: those that a write of the run made
 // stale, which must be read again, and those with a digest, which must be read
 // again when the file has another one by now. foldCase says that the host's file
-// system takes two cases of a name for one.
+// system takes two cases of a name for one. What stands behind a read is counted
+// until it outgrows a section of room tokens: what is older is Beyond anyway.
 //
 // The caller reads them through policy and workspace as the model would, an ask
 // counting as a refusal, and passes the results to Assemble by their Index. A
 // file that is no longer text is a reason, not a text.
-func Reads(ledger []trace.Observation, foldCase bool) []Read {
+func Reads(ledger []trace.Observation, foldCase bool, room int) []Read {
 	marks := supersession(ledger, foldCase)
 	var reads []Read
 	newer := 0
@@ -56,12 +61,14 @@ func Reads(ledger []trace.Observation, foldCase bool) []Read {
 		switch {
 		case marks[i].superseded > 0:
 		case o.Kind != trace.ObsRead || o.Target == "" || marks[i].written == 0 && o.Digest == "":
-			newer += EstimateTokens(line(o.Text))
+			if newer <= max(room, 0) {
+				newer += EstimateTokens(line(o.Text))
+			}
 		default:
 			reads = append(reads, Read{
 				Index: i, Target: o.Target, First: o.First, Count: o.Count,
 				Digest: o.Digest, Step: o.Step, WrittenAt: marks[i].written,
-				Cost: EstimateTokens(line(o.Text)), Newer: newer,
+				Newer: newer, text: o.Text,
 			})
 		}
 	}
