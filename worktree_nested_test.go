@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -108,6 +109,21 @@ func TestWhatLiesInASubmodulesPlaceIsKeptAndStartsNothing(t *testing.T) {
 				t.Fatal("a program that the worktree names was started by its removal")
 			}
 		})
+	}
+}
+
+func TestAWorktreeWithMoreChangesThanGitCanListIsChanged(t *testing.T) {
+	k := newCheckout(t)
+	w, err := harness.AddWorktree(t.Context(), k.dir, "x", harness.WorktreeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("n", 200)
+	for i := range 1500 {
+		k.put(filepath.Join(w.Top, "new", name+strconv.Itoa(i)), "")
+	}
+	if err := w.Remove(t.Context()); !errors.Is(err, harness.ErrWorktreeChanged) {
+		t.Errorf("%v", err)
 	}
 }
 

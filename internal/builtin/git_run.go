@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -381,4 +382,22 @@ func headOf(s string, n int) string {
 		i++
 	}
 	return s
+}
+
+// entries hands on what git prints with -z, one entry at a time, however much it is.
+type entries struct {
+	each func(string)
+	rest []byte
+}
+
+func (e *entries) Write(p []byte) (int, error) {
+	e.rest = append(e.rest, p...)
+	for {
+		entry, rest, whole := bytes.Cut(e.rest, []byte{0})
+		if !whole {
+			return len(p), nil
+		}
+		e.each(string(entry))
+		e.rest = rest
+	}
 }

@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,11 +182,14 @@ func (r *Repository) Touched(ctx context.Context, branch, base string) (bool, er
 	if filled, err := r.filled(ctx); err != nil || filled {
 		return filled, err
 	}
+	status, err := r.ask(r.call(ctx, false), []string{"status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=dirty"})
+	if err != nil || status.Stdout.String() != "" {
+		return err == nil, err
+	}
 	for _, is := range []struct {
 		command []string
 		want    string
 	}{
-		{[]string{"status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=dirty"}, ""},
 		{[]string{"rev-parse", "--verify", "HEAD^{commit}"}, base},
 		{[]string{"rev-parse", "--verify", "refs/heads/" + branch + "^{commit}"}, base},
 		{[]string{"rev-parse", "--symbolic-full-name", "HEAD"}, "refs/heads/" + branch},
@@ -206,13 +208,17 @@ func (r *Repository) Touched(ctx context.Context, branch, base string) (bool, er
 // filled reports whether there is anything in the place of a repository within this
 // one. A new checkout leaves the place empty.
 func (r *Repository) filled(ctx context.Context) (bool, error) {
-	var within gitlinks
+	var within []string
 	g := r.call(ctx, false)
-	g.stdout = &within
+	g.stdout = &entries{each: func(entry string) {
+		if _, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(entry, "160000 ") {
+			within = append(within, name)
+		}
+	}}
 	if _, err := r.ask(g, []string{"ls-files", "-z", "--stage"}); err != nil {
 		return false, err
 	}
-	for _, name := range within.paths {
+	for _, name := range within {
 		place := filepath.Join(r.ws.Root(), filepath.FromSlash(name))
 		switch info, err := os.Lstat(place); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -228,27 +234,6 @@ func (r *Repository) filled(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// gitlinks collects the paths of repositories within from what git ls-files -z
-// --stage prints, however long that is.
-type gitlinks struct {
-	paths []string
-	rest  []byte
-}
-
-func (g *gitlinks) Write(p []byte) (int, error) {
-	g.rest = append(g.rest, p...)
-	for {
-		entry, rest, whole := bytes.Cut(g.rest, []byte{0})
-		if !whole {
-			return len(p), nil
-		}
-		if _, name, ok := bytes.Cut(entry, []byte{'\t'}); ok && bytes.HasPrefix(entry, []byte("160000 ")) {
-			g.paths = append(g.paths, string(name))
-		}
-		g.rest = rest
-	}
 }
 
 // RemoveWorktree removes a worktree of the repository and its branch. Without
