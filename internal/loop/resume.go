@@ -629,6 +629,11 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
 	}
+	if taken == nil && !c.ready && !d.hasAccount(st, c) {
+		// The tool is withheld or gone by now, or a person said no to what is asked
+		// beside it.
+		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}
+	}
 	if c.ready {
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
 			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
