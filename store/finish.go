@@ -135,6 +135,11 @@ func endRun(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, e
 	if err != nil {
 		return nil, err
 	}
+	if o.Kind.Final() { // nobody will act on an answer any more
+		if err := withdrawAll(t, run); err != nil {
+			return nil, err
+		}
+	}
 	if err := settleChild(t, run, o); err != nil {
 		return nil, err
 	}
