@@ -442,7 +442,7 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	}
 	r := e.result
 	kind, decision := r.Kind, r.Decision
-	if kind == "" || !kind.Known() {
+	if !kind.Known() || kind == trace.ObsMessage { // a message is of people, or of the loop
 		kind = trace.ObsTool
 		if r.Target == "" {
 			r.Target = c.name
@@ -509,6 +509,9 @@ func (d *drive) fail(st *step, c *call, err error) {
 		text = prompt.External(c.spec.Origin, text)
 	}
 	c.refuse(st.n, c.name+" failed", prompt.ToolError(c.name, text))
+	if c.spec.Origin.External() {
+		c.observation.Origin = c.spec.Origin
+	}
 }
 
 func (d *drive) failArguments(st *step, c *call, why string) {
