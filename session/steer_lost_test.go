@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
@@ -154,6 +155,18 @@ func TestAnAnswerThatIsStillToBeJudgedIsInterrupted(t *testing.T) {
 	f.model.Push(during(func() { steer.Interrupt(session.AfterCompletion) }, scripted.Say("hello")))
 	c := task.Contract{Verify: verify.Contains("nothing.txt", "x")}
 	turn := f.turn(f.open(), "hi", session.WithContract(c), session.WithSteer(in))
+	if turn.Outcome.Kind != trace.Cancelled || turn.Undelivered.Interrupted {
+		t.Errorf("%s, undelivered %+v", turn.Outcome, turn.Undelivered)
+	}
+}
+
+// An interrupt that took effect ends the turn for good, whatever limit its last
+// completion met as well: a ceiling could be raised, and the turn driven on.
+func TestAnInterruptBeatsTheLimitThatItsCompletionMeets(t *testing.T) {
+	f := newFixture(t)
+	steer, in := session.NewSteer()
+	f.model.Push(during(func() { steer.Interrupt(session.AfterCompletion) }, read("a").Using(provider.Usage{TotalTokens: 1000})))
+	turn := f.turn(f.open(), "hi", session.WithSteer(in), session.WithContract(task.Contract{Budget: budget.Limits{Tokens: 900}}))
 	if turn.Outcome.Kind != trace.Cancelled || turn.Undelivered.Interrupted {
 		t.Errorf("%s, undelivered %+v", turn.Outcome, turn.Undelivered)
 	}
