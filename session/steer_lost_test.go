@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	harness "github.com/initorigin/io-harness-go"
 	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -169,5 +170,28 @@ func TestAnInterruptBeatsTheLimitThatItsCompletionMeets(t *testing.T) {
 	turn := f.turn(f.open(), "hi", session.WithSteer(in), session.WithContract(task.Contract{Budget: budget.Limits{Tokens: 900}}))
 	if turn.Outcome.Kind != trace.Cancelled || turn.Undelivered.Interrupted {
 		t.Errorf("%s, undelivered %+v", turn.Outcome, turn.Undelivered)
+	}
+}
+
+// What the step in progress had written when the operator stopped the turn at once
+// stays, is on record, and can be taken back.
+func TestWhatAStoppedStepWroteCanBeTakenBack(t *testing.T) {
+	f := newFixture(t, scripted.Calls(
+		scripted.Tool("write_file", map[string]string{"path": "a.txt", "content": "a"}),
+		scripted.Tool("exec", map[string]any{"argv": []string{"sleep", "60"}}),
+	))
+	steer, in := session.NewSteer()
+	watch := trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+		if called, ok := ev.Fact.(trace.ToolCalled); ok && called.Name == "exec" {
+			steer.Interrupt(session.AtOnce)
+		}
+		return trace.Continue
+	})
+	turn := f.turn(f.open(), "write it", session.WithSteer(in), session.WithObserver(watch))
+	if turn.Outcome.Kind != trace.Cancelled || turn.Outcome.Steps != 0 || f.content("a.txt") != "a" {
+		t.Fatalf("%s, a.txt %q", turn.Outcome, f.content("a.txt"))
+	}
+	if _, err := f.harness().Rewind(ctx, turn.RunID, harness.UndoRun()); err != nil || f.exists("a.txt") {
+		t.Errorf("%v, a.txt is there: %t", err, f.exists("a.txt"))
 	}
 }
