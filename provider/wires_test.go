@@ -71,14 +71,6 @@ func TestAllWiresClassifyAlike(t *testing.T) {
 	}
 }
 
-func TestAllWiresTellTheirCredential(t *testing.T) {
-	for name, p := range wires(t, testkit.NewVendor(t)) {
-		if c := provider.CredentialsOf(p); len(c.Values) != 1 || c.Values[0].Reveal() != canary {
-			t.Errorf("%s: a command could be started with its key", name)
-		}
-	}
-}
-
 func TestAllWiresTakeLimitsOfAnAnswer(t *testing.T) {
 	long := testkit.Stream(`{"type":"ping","pad":"`+strings.Repeat("x", 4096)+`"}`, "[DONE]")
 	for what, limits := range map[string]provider.StreamLimits{"line": {Line: 1024}, "event": {Event: 1024}, "stream": {Stream: 1024}} {
