@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
@@ -193,5 +195,25 @@ func TestWhatAStoppedStepWroteCanBeTakenBack(t *testing.T) {
 	}
 	if _, err := f.harness().Rewind(ctx, turn.RunID, harness.UndoRun()); err != nil || f.exists("a.txt") {
 		t.Errorf("%v, a.txt is there: %t", err, f.exists("a.txt"))
+	}
+}
+
+// What was said to a turn whose conversation is removed under it comes back.
+func TestWhatWasSaidToATurnThatIsRemovedComesBack(t *testing.T) {
+	f := newFixture(t)
+	steer, in := session.NewSteer()
+	s := f.open()
+	f.model.Push(write("a", "a"), during(func() {
+		if err := steer.Say("use port 7171"); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.store.DeleteSession(ctx, s.ID(), store.Force()); err != nil {
+			t.Error(err)
+		}
+	}, write("b", "b")))
+	_, err := s.Turn(ctx, "go", session.WithSteer(in))
+	te := turnError(t, err)
+	if !slices.Equal(te.Undelivered.Messages, []string{"use port 7171"}) || te.Run == 0 || !errors.Is(err, store.ErrConflict) {
+		t.Errorf("%+v", te)
 	}
 }
