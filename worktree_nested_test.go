@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	harness "github.com/initorigin/io-harness-go"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
@@ -182,5 +183,29 @@ func (k *checkout) put(path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		k.t.Fatal(err)
+	}
+}
+
+// A rule about a file by its absolute path says nothing of a copy of it.
+func TestAWorktreeHoldsNoCopyOfWhatIsDeniedByItsAbsolutePath(t *testing.T) {
+	for _, tc := range []struct {
+		name, rule string
+		absolute   bool
+	}{{"by its absolute path", "sub/*", true}, {"by a relative one", "sub/*", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			k := newCheckout(t)
+			if tc.absolute {
+				tc.rule = filepath.ToSlash(filepath.Join(k.dir, tc.rule))
+			}
+			p := policy.Default().Layer("test").DenyRead(tc.rule)
+			_, w, err := k.harness(p, scripted.Say("done")).RunInWorktree(t.Context(), task.New("look", k.dir), harness.WorktreeOptions{})
+			var failed *harness.WorktreeError
+			if refused := errors.As(err, &failed) && errors.Is(err, policy.ErrRefused) && w == nil; refused != tc.absolute || !refused && err != nil {
+				t.Errorf("%+v, %v", w, err)
+			}
+			if branches, trees := k.left(); branches+trees != 0 {
+				t.Errorf("%d branches and %d worktrees are left", branches, trees)
+			}
+		})
 	}
 }

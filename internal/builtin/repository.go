@@ -205,6 +205,14 @@ func (r *Repository) Touched(ctx context.Context, branch, base string) (bool, er
 	return false, nil
 }
 
+// Tracked hands on each file below the directory that the present commit holds.
+func (r *Repository) Tracked(ctx context.Context, each func(name string)) error {
+	g := r.call(ctx, false)
+	g.stdout = &entries{each: each}
+	_, err := r.ask(g, []string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
+	return err
+}
+
 // filled reports whether there is anything in the place of a repository within this
 // one. A new checkout leaves the place empty.
 func (r *Repository) filled(ctx context.Context) (bool, error) {
