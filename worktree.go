@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
+	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/task"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // Worktree is a checkout of a git repository of its own, on a branch of its own,
@@ -57,7 +59,7 @@ type WorktreeOptions struct {
 type WorktreeError struct {
 	Op  string // "add", "inspect" or "remove"
 	Dir string // in the caller's checkout
-	Err error  // *workspace.OpenError, *tool.ArgsError, or git's own words
+	Err error  // *workspace.OpenError, *tool.ArgsError, *policy.RefusedError, or git's own words
 }
 
 func (e *WorktreeError) Error() string {
@@ -194,10 +196,42 @@ func (w *Worktree) remove(ctx context.Context, force bool) error {
 	return nil
 }
 
+// deniesAlike refuses a copy of a file that may not be read where it is copied from: a
+// rule that names it by its absolute path does not speak of the copy.
+func (h *Harness) deniesAlike(ctx context.Context, from, to string) error {
+	before, err := workspace.Open(from, h.host.Policy)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	after, err := workspace.Open(to, h.host.Policy)
+	if err != nil {
+		return err
+	}
+	defer after.Close()
+	r, err := builtin.OpenRepository(ctx, to)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var denied error
+	err = r.Tracked(ctx, func(name string) {
+		if denied != nil {
+			return
+		}
+		if v := before.CheckPath(policy.Read, name); v.Effect == policy.Deny && after.CheckPath(policy.Read, name).Effect != policy.Deny {
+			denied = fmt.Errorf("it would hold a copy of a file that may not be read: %w", v.Refusal(policy.Need{Act: policy.Read, Target: name}))
+		}
+	})
+	return errors.Join(err, denied)
+}
+
 // RunInWorktree is Run in a worktree of its own: c.Root names a directory of a git
 // repository, and the run works in the same directory of a new checkout, so that
 // it can stand beside your own work and beside other runs. Policy, toolchain,
-// notes and gate are those of that directory. Nothing is merged: the work is on
+// notes and gate are those of that directory. A rule that denies the reading of a
+// tracked file by its absolute path would not hold there, and refuses the run:
+// deny it by a path that is relative to the root. Nothing is merged: the work is on
 // Worktree.Branch, as far as the agent committed it, and in Worktree.Dir.
 //
 // When the run has ended for good, the worktree is kept or removed as
@@ -216,6 +250,10 @@ func (h *Harness) RunInWorktree(ctx context.Context, c task.Contract, opt Worktr
 	w, err := AddWorktree(ctx, c.Root, c.Goal, opt)
 	if err != nil {
 		return &Result{}, nil, err
+	}
+	if err := h.deniesAlike(ctx, c.Root, w.Dir); err != nil {
+		err = &WorktreeError{Op: "add", Dir: c.Root, Err: err}
+		return &Result{}, nil, errors.Join(err, w.Discard(context.WithoutCancel(ctx)))
 	}
 	c.Root = w.Dir
 	res, err := h.Run(ctx, c)

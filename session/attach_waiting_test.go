@@ -264,3 +264,24 @@ func TestWhatARunThatEndedAskedIsNotWaitedFor(t *testing.T) {
 		t.Errorf("waiting: %+v, %v", ws, err)
 	}
 }
+
+// Whoever answers a run that has ended meanwhile is told that nobody acts on it.
+func TestAnAnswerToARunThatEndedDoesNotCount(t *testing.T) {
+	st, d, request, question, plan := held3(t)
+	if err := st.FinishRun(t.Context(), d, store.Finish{Outcome: trace.Outcome{Kind: trace.Cancelled}}); err != nil {
+		t.Fatal(err)
+	}
+	a := session.Attach(st, d.RunID)
+	if won, err := a.AnswerApproval(t.Context(), request, approve.Approve()); won || err != nil {
+		t.Errorf("approval: %t, %v", won, err)
+	}
+	if won, err := a.AnswerQuestion(t.Context(), question, "yes"); won || err != nil {
+		t.Errorf("question: %t, %v", won, err)
+	}
+	if won, err := a.AnswerPlan(t.Context(), plan, approve.Accept()); won || err != nil {
+		t.Errorf("plan: %t, %v", won, err)
+	}
+	if row, err := st.Pending(t.Context(), request); err != nil || row.DecidedBy != store.Withdrawn || !row.PerformedAt.IsZero() {
+		t.Errorf("%+v, %v", row, err)
+	}
+}

@@ -75,7 +75,7 @@ type Turn struct {
 // TurnError is the failure of a turn whose run has a row: the run can be looked
 // at, and resumed with ResumeTurn unless Outcome says how it ended.
 type TurnError struct {
-	Turn    trace.TurnID
+	Turn    trace.TurnID // zero when it could not be read back, as when it was removed meanwhile
 	Run     trace.RunID
 	Outcome trace.OutcomeKind // empty: the run is resumable
 	// Undelivered is what was said to the turn and not read.
@@ -286,13 +286,23 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	// The turn is over, whatever became of ctx: what it left must still be read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
+	// A turn that cannot be read back, as when somebody removed it, still hands back
+	// what was said to it.
+	unread := func(turn trace.TurnID, err error) error {
+		return &TurnError{Turn: turn, Run: res.RunID, Outcome: res.Outcome.Kind, Undelivered: left, Err: err}
+	}
 	row, rerr := s.host.Store.TurnForRun(ctx, res.RunID)
-	if rerr != nil || row == nil {
-		return nil, errors.Join(err, rerr)
+	switch {
+	case rerr != nil:
+		return nil, unread(0, errors.Join(err, rerr))
+	case row == nil && err == nil:
+		return nil, unread(0, fmt.Errorf("the turn of run %d is gone: %w", res.RunID, store.ErrNotFound))
+	case row == nil:
+		return nil, unread(0, err)
 	}
 	info, rerr := s.host.Store.Run(ctx, res.RunID)
 	if rerr != nil {
-		return nil, errors.Join(err, rerr)
+		return nil, unread(row.ID, errors.Join(err, rerr))
 	}
 	t := turnOf(*row)
 	t.Kind, t.Outcome, t.Output = Kind(info.Kind), res.Outcome, res.Output
@@ -302,7 +312,7 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	}
 	head, rerr := s.host.Store.SessionHead(ctx, s.id)
 	if rerr != nil {
-		return nil, errors.Join(err, rerr)
+		return nil, unread(t.ID, errors.Join(err, rerr))
 	}
 	if head == t.ID {
 		s.setHead(head)
@@ -313,7 +323,7 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	case errors.As(err, &conflict) && conflict.SessionID != 0:
 		return t, err
 	default:
-		return nil, &TurnError{Turn: t.ID, Run: t.RunID, Outcome: res.Outcome.Kind, Undelivered: left, Err: err}
+		return nil, unread(t.ID, err)
 	}
 	return t, nil
 }

@@ -188,6 +188,15 @@ func (l *steerLine) Pending() loop.Steering {
 	return w
 }
 
+// Unread takes the words that are waiting, and leaves the rest.
+func (l *steerLine) Unread() []store.Said {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	words := l.waiting.Messages
+	l.waiting.Messages = nil
+	return words
+}
+
 // Interrupted reports whether an interrupt waits that is at least as urgent as by.
 func (l *steerLine) Interrupted(by loop.When) bool {
 	l.mu.Lock()

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"iter"
-	"sync"
 
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -11,9 +10,10 @@ import (
 // Stream is a turn that is read event by event. It starts with the first use of
 // Events or Turn, and belongs to one goroutine.
 type Stream struct {
-	run   func(trace.ObserverFunc, context.Context) (*Turn, error)
-	ctx   context.Context
-	start sync.Once
+	run func(trace.ObserverFunc, context.Context) (*Turn, error)
+	ctx context.Context
+
+	started, running bool
 
 	turn *Turn
 	err  error
@@ -56,53 +56,61 @@ func (s *Session) Stream(ctx context.Context, prompt string, opts ...Option) *St
 // To end a turn for good, interrupt it with a Steer and read on to its end.
 func (st *Stream) Events() iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
-		st.start.Do(func() {
-			ctx, cancel := context.WithCancel(st.ctx)
-			events, seen := make(chan trace.Event), make(chan struct{})
-			gone, done := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(done)
-				st.turn, st.err = st.run(func(ev trace.Event) trace.Flow {
+		if st.started {
+			return
+		}
+		st.started, st.running = true, true
+		ctx, cancel := context.WithCancel(st.ctx)
+		events, seen := make(chan trace.Event), make(chan struct{})
+		gone, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			st.turn, st.err = st.run(func(ev trace.Event) trace.Flow {
+				select {
+				case events <- ev:
+					// The turn goes on when the event was read and not when it was
+					// taken: who leaves at this event leaves at this point.
 					select {
-					case events <- ev:
-						// The turn goes on when the event was read and not when it was
-						// taken: who leaves at this event leaves at this point.
-						select {
-						case <-seen:
-						case <-gone:
-						}
+					case <-seen:
 					case <-gone:
 					}
-					return trace.Continue
-				}, ctx)
-			}()
-			defer func() {
-				cancel() // first, so that a turn that is let go on finds its context ended
-				close(gone)
-				<-done
-			}()
-			for {
-				select {
-				case ev := <-events:
-					if !yield(ev, nil) {
-						return
-					}
-					seen <- struct{}{}
-				case <-done:
-					if st.err != nil {
-						yield(trace.Event{}, st.err)
-					}
+				case <-gone:
+				}
+				return trace.Continue
+			}, ctx)
+		}()
+		defer func() {
+			cancel() // first, so that a turn that is let go on finds its context ended
+			close(gone)
+			<-done
+			st.running = false
+		}()
+		for {
+			select {
+			case ev := <-events:
+				if !yield(ev, nil) {
 					return
 				}
+				seen <- struct{}{}
+			case <-done:
+				st.running = false
+				if st.err != nil {
+					yield(trace.Event{}, st.err)
+				}
+				return
 			}
-		})
+		}
 	}
 }
 
 // Turn is what the turn came to, as Session.Turn returns it. It drives the turn
-// to its end first, if nobody has read its events.
+// to its end first, if nobody has read its events. While its events are being read
+// there is nothing to return, and it fails with ErrTurnInProgress.
 func (st *Stream) Turn() (*Turn, error) {
 	for range st.Events() {
+	}
+	if st.running {
+		return nil, ErrTurnInProgress
 	}
 	return st.turn, st.err
 }

@@ -224,3 +224,19 @@ func TestAPanicInTheLoopBodyWaitsForTheTurn(t *testing.T) {
 		t.Errorf("the handle is of no more use: %v", err)
 	}
 }
+
+func TestAStreamThatIsBeingReadHasNoResultYet(t *testing.T) {
+	f := newFixture(t, scripted.Say("done"))
+	st := f.open().Stream(ctx, "hi")
+	for range st.Events() {
+		if turn, err := st.Turn(); turn != nil || !errors.Is(err, session.ErrTurnInProgress) {
+			t.Fatalf("%+v, %v", turn, err)
+		}
+		for range st.Events() {
+			t.Fatal("an event came twice")
+		}
+	}
+	if turn, err := st.Turn(); err != nil || turn.Reply != "done" {
+		t.Errorf("%+v, %v", turn, err)
+	}
+}

@@ -38,7 +38,7 @@ type PendingApproval struct {
 
 	// The decision.
 	Verdict     ApprovalVerdict
-	DecidedBy   string // approver, attached, resumed, or the approver's own name; who overruled it
+	DecidedBy   string // approver, attached, resumed, or the approver's own name; who overruled it; Withdrawn
 	Reason      string
 	Modified    json.RawMessage // the act as the approver changed it
 	Remember    json.RawMessage // rules that the approver asked to keep
@@ -71,6 +71,8 @@ var (
 	// overruleApproval takes back a yes that was not carried out.
 	overruleApproval = statement{"overrule approval", `UPDATE pending_approvals
 		SET resolved = 'deny', resolved_by = ?, reason = ? WHERE id = ? AND run_id = ? AND resolved = 'approve' AND performed_at IS NULL`}
+	withdrawApprovals = statement{"withdraw approvals", `UPDATE pending_approvals
+		SET resolved = 'deny', resolved_by = ?, reason = 'the run has ended', resolved_at = ? WHERE run_id = ? AND resolved IS NULL`}
 	readApproval  = statement{"read approval", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE id = ?`}
 	openApprovals = statement{"open approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? AND resolved IS NULL ORDER BY id`}
 	allApprovals  = statement{"all approvals", `SELECT ` + approvalColumns + ` FROM pending_approvals WHERE run_id = ? ORDER BY id`}

@@ -47,7 +47,7 @@ var (
 	putOutput   = statement{"put output", `INSERT INTO run_outputs (run_id, schema, value, valid, attempts, at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (run_id) DO UPDATE SET schema = excluded.schema, value = excluded.value, valid = excluded.valid,
 			attempts = excluded.attempts, at = excluded.at`}
-	readTurnEnd = statement{"read turn end", `SELECT id, session_id, coalesce(parent_turn_id, 0), coalesce(finished_at, 0) FROM session_turns WHERE run_id = ?`}
+	readTurnEnd = statement{"read turn end", `SELECT id, session_id, coalesce(parent_turn_id, 0), coalesce(outcome, '') FROM session_turns WHERE run_id = ?`}
 	finishTurn  = statement{"finish turn", `UPDATE session_turns SET reply = coalesce(?, reply), outcome = ?, finished_at = ? WHERE id = ?`}
 	moveHead    = statement{"move head", `UPDATE sessions SET head_turn_id = ?1 WHERE id = ?2 AND head_turn_id IS NOT DISTINCT FROM ?3`}
 )
@@ -135,6 +135,11 @@ func endRun(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, e
 	if err != nil {
 		return nil, err
 	}
+	if o.Kind.Final() { // nobody will act on an answer any more
+		if err := withdrawAll(t, run); err != nil {
+			return nil, err
+		}
+	}
 	if err := settleChild(t, run, o); err != nil {
 		return nil, err
 	}
@@ -143,13 +148,13 @@ func endRun(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, e
 
 // endTurn closes the turn that the run serves, if any, and moves the session's
 // head to it. An ending that the caller sees as an error leaves the head where
-// it was; a turn that was closed before, such as one that waited for a person,
-// loses nothing when the conversation went on meanwhile.
+// it was; a turn that had its place on the path before, such as one that waited for
+// a person, loses nothing when the conversation went on meanwhile.
 func endTurn(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, err error) {
 	var turn, parent trace.TurnID
 	var session trace.SessionID
-	var closed int64
-	err = t.row(readTurnEnd, []any{run}, &turn, &session, &parent, &closed)
+	var before trace.OutcomeKind // empty when the turn is closed for the first time
+	err = t.row(readTurnEnd, []any{run}, &turn, &session, &parent, &before)
 	switch {
 	case noRows(err):
 		return nil, nil
@@ -163,7 +168,7 @@ func endTurn(t *txn, run trace.RunID, o trace.Outcome, reply string) (lostHead, 
 		return nil, nil
 	}
 	n, err := t.exec(moveHead, turn, session, nullID(parent))
-	if err != nil || n == 1 || closed != 0 {
+	if err != nil || n == 1 || before != "" && movesHead(before) {
 		return nil, err
 	}
 	var head trace.TurnID

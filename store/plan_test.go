@@ -82,7 +82,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		forkRun, forkSteps, forkTurns, forkLedger, forkSummaries, forkPlans, forkDrive, ledgerUntil, ledgerSeed, takeHandle, insertHandle, setPIDs, endHandle,
 		putWrite, dropWrite, insertAttempt, closeAttempt, readAttempt, insertLease, takeLease, bindLease, insertSummary, insertMessage, markRead, listBoth,
 		upsertMemory, keepMemory, deleteMemory, clearMemory, deleteRecalls, pinMemory, readEditedPaths, insertPolicyEvent, insertProviderCall, insertServerToolCall,
-		insertQuestion, answerQuestion, keepAnswers, readQuestion, allQuestions, deliverAnswer, insertPlan, decidePlan, readPlan, allPlans, deliverPlan, withdrawQuestions, withdrawPlans,
+		insertQuestion, answerQuestion, keepAnswers, readQuestion, allQuestions, deliverAnswer, insertPlan, decidePlan, readPlan, allPlans, deliverPlan, withdrawQuestions, withdrawPlans, withdrawApprovals,
 		enqueue, dequeue, insertRewind, insertItem, finishRewind, markReverted, readKept, restoreMemory, clearQueue, lastStepOf, startedAt, runsBetween, readOutput,
 		putMeta, readMeta, insertSession, readSession, readTurn, grantsOf, insertSnapshot, readSnapshot, insertRun, setRoot, readHead, insertTurn, setTurnKind,
 		insertStep, insertStepTurn, insertObservation, clearTodos, insertTodo, insertSpawn, setChildRoot, readSpawns, settleSpawn, addressOfChild, providerOf,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/initorigin/io-harness-go/trace"
@@ -168,6 +169,16 @@ func withdrawAsked(t *txn, run trace.RunID, step int, waits trace.Outcome) error
 		return err
 	}
 	_, err := t.exec(withdrawPlans, t.now, run, step, waits.PlanID)
+	return err
+}
+
+// withdrawAll closes everything that a run which has ended for good still waited
+// for: an answer that comes later is refused as one that was not the first.
+func withdrawAll(t *txn, run trace.RunID) error {
+	if err := withdrawAsked(t, run, math.MaxInt, trace.Outcome{}); err != nil {
+		return err
+	}
+	_, err := t.exec(withdrawApprovals, Withdrawn, t.now, run)
 	return err
 }
 

@@ -213,3 +213,44 @@ func TestAHistoryEditedByHandEnds(t *testing.T) {
 		t.Errorf("the path of a circle has %d turns, %v", len(path), err)
 	}
 }
+
+// Whose turn failed had no place on the path to lose: when it is resumed to an end
+// after the conversation went on, it is told that it has none.
+func TestATurnThatIsResumedLosesItsPlaceOnlyIfItHadNone(t *testing.T) {
+	for first, lost := range map[trace.OutcomeKind]bool{trace.ConfigError: true, trace.Failed: true, trace.AwaitingRecovery: false, trace.StepCapReached: false} {
+		t.Run(string(first), func(t *testing.T) {
+			s := newFile(t)
+			id, err := s.CreateSession(t.Context(), "/w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := start(t, s, RunStart{Turn: &TurnStart{Session: id, Prompt: "one"}})
+			if err := s.FinishRun(t.Context(), d, Finish{Outcome: trace.Outcome{Kind: first}}); err != nil {
+				t.Fatal(err)
+			}
+			head, err := s.SessionHead(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := start(t, s, RunStart{Turn: &TurnStart{Session: id, Parent: head, Prompt: "two"}})
+			if err := s.FinishRun(t.Context(), next, Finish{Outcome: trace.Outcome{Kind: trace.Finished}}); err != nil {
+				t.Fatal(err)
+			}
+			again, _, err := s.EnterDrive(t.Context(), d.RunID, EnterOptions{Provider: "scripted"})
+			if err != nil || again == nil {
+				t.Fatal(again, err)
+			}
+			err = s.FinishRun(t.Context(), again, Finish{Outcome: trace.Outcome{Kind: trace.Finished}, Reply: "late"})
+			var conflict *ConflictError
+			if got := errors.As(err, &conflict) && conflict.SessionID == id && conflict.Head == next.TurnID; got != lost || !lost && err != nil {
+				t.Errorf("%v", err)
+			}
+			if now, err := s.SessionHead(t.Context(), id); err != nil || now != next.TurnID {
+				t.Errorf("head %d, %v", now, err)
+			}
+			if turn, err := s.SessionTurn(t.Context(), d.TurnID); err != nil || turn.Reply != "late" {
+				t.Errorf("%+v, %v", turn, err)
+			}
+		})
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -28,10 +27,24 @@ type Said struct {
 func (Said) table() string { return "agent_messages" }
 
 func (m Said) insert(t *txn, run trace.RunID) error {
-	body := cleanText(m.Text)
-	digest := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", run, body))
-	_, err := t.exec(insertMessage, run, run, string(MessageOperator), string(MessageOperator), 0, m.Number, body, digest[:], t.now)
+	_, err := t.exec(insertMessage, run, run, string(MessageOperator), string(MessageOperator), 0, m.Number, cleanText(m.Text), m.digest(run), t.now)
 	return err
+}
+
+// take settles the word, unless it was before, and reports whether it did. One that
+// is not there yet is written first. The number alone does not name a word: two
+// processes may have counted on from the same one, when the first had lost the run.
+func (m Said) take(t *txn, run trace.RunID, step any) (bool, error) {
+	if err := m.insert(t, run); err != nil {
+		return false, err
+	}
+	n, err := t.exec(takeSaid, t.now, step, run, m.Number, m.digest(run))
+	return n == 1, err
+}
+
+func (m Said) digest(run trace.RunID) []byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", run, cleanText(m.Text)))
+	return sum[:]
 }
 
 // Heard is what an operator said, as it enters the ledger.
@@ -41,11 +54,11 @@ type Heard struct {
 }
 
 var (
-	unreadSaid = statement{"unread said", `SELECT call_index, coalesce(body, '') FROM agent_messages
-		WHERE to_run_id = ? AND read_at IS NULL AND kind = 'operator' ORDER BY call_index, id`}
+	unreadSaid = statement{"unread said", `SELECT call_index, body FROM agent_messages
+		WHERE to_run_id = ? AND read_at IS NULL AND kind = 'operator' AND body IS NOT NULL ORDER BY call_index, id`}
 	lastSaid = statement{"last said", `SELECT coalesce(max(call_index), -1) FROM agent_messages WHERE to_run_id = ? AND kind = 'operator'`}
 	takeSaid = statement{"take said", `UPDATE agent_messages SET read_at = ?1, read_step = ?2
-		WHERE to_run_id = ?3 AND kind = 'operator' AND call_index = ?4 AND read_at IS NULL`}
+		WHERE to_run_id = ?3 AND kind = 'operator' AND call_index = ?4 AND body_digest = ?5 AND read_at IS NULL`}
 )
 
 // Unheard lists what an operator said to a run and nobody has read, the oldest
@@ -73,14 +86,11 @@ func (s *Store) Hear(ctx context.Context, d *Drive, words ...Heard) (heard []Hea
 		heard = nil
 		var obs []trace.Observation
 		for _, w := range words {
-			if err := w.insert(t, d.RunID); err != nil { // unless the row is there already
-				return err
-			}
-			n, err := t.exec(takeSaid, t.now, nil, d.RunID, w.Number)
+			taken, err := w.take(t, d.RunID, nil)
 			if err != nil {
 				return err
 			}
-			if n == 1 {
+			if taken {
 				heard, obs = append(heard, w), append(obs, w.Observation)
 			}
 		}
@@ -90,27 +100,29 @@ func (s *Store) Hear(ctx context.Context, d *Drive, words ...Heard) (heard []Hea
 	return heard, err
 }
 
-// HandBack marks everything as settled that an operator said to a run and nobody
-// has read, and returns it: nobody will read it any more. It is for whoever drove
-// the run last, or a run that cannot be driven again.
-func (s *Store) HandBack(ctx context.Context, run trace.RunID) ([]Said, error) {
-	said, _, err := s.Unheard(ctx, run)
-	if err != nil || len(said) == 0 {
-		return nil, err
+// HandBack settles words that an operator said to a run and that will be read by
+// nobody any more, and returns those of them that nobody had read: each is either
+// heard once or handed back once. It takes no lease, and words that are not named
+// stay as they are: they may have been said to whoever drives the run by now.
+func (s *Store) HandBack(ctx context.Context, run trace.RunID, words ...Said) (back []Said, err error) {
+	if len(words) == 0 {
+		return nil, nil
 	}
-	var back []Said
 	err = s.writeSync(ctx, "hand back", SyncNormal, func(t *txn) error {
-		back = slices.Clone(said)[:0]
-		for _, m := range said {
-			n, err := t.exec(takeSaid, t.now, handedBack, run, m.Number)
+		back = nil
+		for _, m := range words {
+			taken, err := m.take(t, run, handedBack)
 			if err != nil {
 				return err
 			}
-			if n == 1 {
+			if taken {
 				back = append(back, m)
 			}
 		}
 		return nil
 	})
-	return back, err
+	if err != nil {
+		return nil, err
+	}
+	return back, nil
 }

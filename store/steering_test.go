@@ -39,7 +39,7 @@ func TestAWordIsEitherHeardOnceOrHandedBackOnce(t *testing.T) {
 	count := 0
 	for range 4 {
 		wg.Go(func() {
-			back, err := s.HandBack(t.Context(), d.RunID)
+			back, err := s.HandBack(t.Context(), d.RunID, Said{0, "a"}, Said{1, "b"}, Said{2, "a"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -92,5 +92,26 @@ func TestAWordThatWasHeardStaysHeardWhenItsStepDies(t *testing.T) {
 	}
 	if _, err := s.Hear(t.Context(), again, heard(1, "b")); !errors.Is(err, ErrConflict) {
 		t.Errorf("heard without the run: %v", err)
+	}
+}
+
+// A process that lost its run without knowing it may count on from the number that
+// its successor counts on from.
+func TestTwoWordsOfOneNumberAreTwoWords(t *testing.T) {
+	s := newFile(t)
+	d := start(t, s, RunStart{})
+	d.Record(Said{0, "of the first"}, Said{0, "of the second"})
+	if err := d.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Hear(t.Context(), d, heard(0, "of the second")); err != nil || len(got) != 1 {
+		t.Errorf("heard %+v, %v", got, err)
+	}
+	back, err := s.HandBack(t.Context(), d.RunID, Said{0, "of the first"}, Said{0, "of the second"}, Said{1, "never recorded"})
+	if diff := cmp.Diff([]Said{{0, "of the first"}, {1, "never recorded"}}, back); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if said, _, err := s.Unheard(t.Context(), d.RunID); err != nil || len(said) != 0 {
+		t.Errorf("%+v, %v", said, err)
 	}
 }

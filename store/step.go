@@ -37,6 +37,9 @@ type StepCommit struct {
 	// Those that were asked for and given during the step are carried out by it,
 	// except the one that Finish waits for.
 	Performed []trace.RequestID
+	// Overruled are approvals of the step, given before a crash, that the step, made
+	// again, did not use.
+	Overruled []Overruled
 	// Answered and Decided name the questions and plans whose answer or verdict is
 	// among the observations: it is delivered with the step, and with it only.
 	Answered []trace.QuestionID
@@ -186,6 +189,11 @@ func (s *Store) commitStep(t *txn, d *Drive, c StepCommit, prompt storedPrompt) 
 	var waits trace.Outcome
 	if c.Finish != nil {
 		waits = c.Finish.Outcome
+	}
+	for _, o := range c.Overruled {
+		if _, err := o.apply(t, d.RunID); err != nil {
+			return err
+		}
 	}
 	if _, err := t.exec(settleStep, t.now, d.RunID, c.Step, waits.RequestID); err != nil {
 		return err

@@ -101,7 +101,8 @@ type Result struct {
 	// Decision is one line for the trace; empty means "called <name>".
 	Decision string
 	// Kind and Target place the observation: a later one of the same kind and
-	// target supersedes it. Zero means trace.ObsTool and no target.
+	// target supersedes it. Zero means trace.ObsTool and no target, and so does
+	// trace.ObsMessage: a tool does not speak for anybody.
 	Kind   trace.ObservationKind
 	Target string
 	// First and Count are the lines of a read that asked for a range; Digest

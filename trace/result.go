@@ -20,8 +20,8 @@ type Result struct {
 	// Remembered are the rules an approver asked to keep. They held for the
 	// rest of this run; whoever wants them to last must add them to the policy.
 	Remembered []policy.Rule
-	// Undelivered is what an operator said to an earlier drive of the run, whose
-	// process died, and what nobody has read. It is handed over once.
+	// Undelivered is what an operator said to the run, also to an earlier drive
+	// whose process died, and what nobody has read. It is handed over once.
 	Undelivered []string
 	// Dropped counts evidence that could not be written, by kind. It is nil
 	// when the trace has no hole.

@@ -219,19 +219,28 @@ func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
 		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Write, Target: in.Path}, byRule("<not a new directory below the workspace root>"),
 			fmt.Sprintf("%q is not a new directory below the workspace root.", in.Path))
 	}
+	if g.prefix != "" {
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, byRule("<a checkout of what lies above the workspace>"),
+			"The root of the git repository lies above the workspace, and a checkout would bring what is outside of the workspace into it.")
+	}
 	// A checkout is a copy of every tracked file, below another name.
-	tracked, err := g.git([]string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
-	if err != nil || !tracked.Success() {
-		return tracked, err
-	}
-	if tracked.Stdout.Elided > 0 {
-		return gitResult{}, errTooMany
-	}
-	for _, name := range splitNames(tracked.Stdout.String()) {
-		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny {
-			return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, v,
-				"The policy forbids reading a file that git tracks, and a checkout would be a copy of it.")
+	var denied *policy.Verdict
+	g.stdout = &entries{each: func(name string) {
+		if denied != nil {
+			return
 		}
+		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny {
+			denied = &v
+		}
+	}}
+	tracked, err := g.git([]string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
+	g.stdout = nil
+	switch {
+	case err != nil || !tracked.Success():
+		return tracked, err
+	case denied != nil:
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, *denied,
+			"The policy forbids reading a file that git tracks, and a checkout would be a copy of it.")
 	}
 	return g.git([]string{"worktree", "add", "-b", in.Name}, "./"+path.Clean(real))
 }

@@ -1,10 +1,12 @@
 package builtin
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -165,5 +167,28 @@ func TestAWorktreeIsNoCopyOfWhatIsDenied(t *testing.T) {
 	wantLacks(t, got, "KEY1", "secrets/k")
 	if _, err := os.Stat(filepath.Join(r.root, "copy")); err == nil {
 		t.Error("there is a checkout")
+	}
+}
+
+// How many files git tracks is no way past the look at each of them, and none to
+// have a worktree refused.
+func TestAWorktreeOfManyFiles(t *testing.T) {
+	for _, denied := range []bool{false, true} {
+		p := policy.Permissive()
+		if denied {
+			p = p.Layer("ops").DenyRead("many/*1250")
+		}
+		r := newRepo(t, p)
+		name := strings.Repeat("n", 200)
+		for i := range 1500 {
+			r.write(fmt.Sprintf("many/%s%d", name, i), "x\n")
+		}
+		r.git("add", ".")
+		r.git("commit", "-qm", "many")
+		got, res := r.call("git_worktree", `{"name":"b","path":"copy"}`)
+		_, err := os.Stat(filepath.Join(r.root, "copy"))
+		if res.Failed != denied || (err == nil) == denied {
+			t.Errorf("denied %t: %q, %v", denied, got, err)
+		}
 	}
 }

@@ -1,9 +1,11 @@
 package builtin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,8 +81,9 @@ type gitCall struct {
 	tool gitTool
 
 	program string
-	prefix  string   // of the workspace in its repository, "" or "dir/"
-	extra   []string // directories of a repository outside of the workspace, for writing
+	stdout  io.Writer // sees all that a command prints, beside what is kept of it; may be nil
+	prefix  string    // of the workspace in its repository, "" or "dir/"
+	extra   []string  // directories of a repository outside of the workspace, for writing
 }
 
 // gitResult is what git said.
@@ -140,7 +143,7 @@ func (g *gitCall) git(command []string, paths ...string) (gitResult, error) {
 	if err := checkArgv(argv); err != nil {
 		return gitResult{}, errors.New("too many paths for one git command: name fewer, or a directory")
 	}
-	cmd := sandbox.Cmd{Argv: argv, Env: g.gitEnv()}
+	cmd := sandbox.Cmd{Argv: argv, Env: g.gitEnv(), Stdout: g.stdout}
 	res, timedOut, err := g.env.bounded(g.ctx, g.env.timeout(), func(ctx context.Context) (*sandbox.Result, error) {
 		if g.env.RunNarrowed == nil {
 			return g.env.Run(ctx, g.call, cmd)
@@ -379,4 +382,22 @@ func headOf(s string, n int) string {
 		i++
 	}
 	return s
+}
+
+// entries hands on what git prints with -z, one entry at a time, however much it is.
+type entries struct {
+	each func(string)
+	rest []byte
+}
+
+func (e *entries) Write(p []byte) (int, error) {
+	e.rest = append(e.rest, p...)
+	for {
+		entry, rest, whole := bytes.Cut(e.rest, []byte{0})
+		if !whole {
+			return len(p), nil
+		}
+		e.each(string(entry))
+		e.rest = rest
+	}
 }

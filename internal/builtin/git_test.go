@@ -445,6 +445,13 @@ func TestRepositoryAboveTheWorkspace(t *testing.T) {
 	if head := gitIn(t, top, "log", "-1", "--format=%s", "--name-only"); head != "by the agent\n\nws/in.txt\n" {
 		t.Errorf("the repository above is at %q, want the one file committed", head)
 	}
+	// A checkout would bring what lies outside of the workspace into it.
+	got, res := b.call("git_worktree", `{"name":"copy","path":"copy"}`)
+	wantHas(t, got, "above the workspace")
+	wantLacks(t, got, "outside.txt")
+	if _, err := os.Lstat(filepath.Join(top, "ws", "copy")); err == nil || !res.Failed {
+		t.Errorf("git_worktree = %q, %v", got, err)
+	}
 }
 
 func TestNoRepositoryIsGitsOwnMessage(t *testing.T) {

@@ -196,8 +196,10 @@ const (
 	overruledByPolicy = "policy"       // which forbids it now
 	overruledByChange = "binding"      // to what it was for, which has changed
 	overruledByAsking = "new question" // which stands for more than it
+	overruledByResume = "resume"       // under which the call is not made
 
 	withdrawnByReplay = "replay" // of the step, which did not put the request again
+	notPutAgain       = "the step was made again, and did not ask it"
 )
 
 // stale refuses a call whose approval was for something that has changed since,

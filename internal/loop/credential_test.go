@@ -109,7 +109,8 @@ func TestEveryClientNamesItsKey(t *testing.T) {
 	o, err2 := openai.New(openai.Config{Key: secret})
 	r, err3 := openrouter.New(openrouter.Config{Key: secret})
 	c, err4 := compatible.New(compatible.Config{BaseURL: "http://127.0.0.1:1/v1", Key: secret, Model: "m"})
-	for _, err := range []error{err1, err2, err3, err4} {
+	p, err5 := openai.NewResponses(openai.Config{Key: secret})
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func TestEveryClientNamesItsKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, holder := range []any{a, o, r, c, chain, record.New(o), approve.Model(r, "m"), verify.Review("r", verify.Model(c, "m"))} {
+	for _, holder := range []any{a, o, r, c, p, chain, record.New(o), approve.Model(r, "m"), verify.Review("r", verify.Model(c, "m"))} {
 		if got := provider.CredentialsOf(holder).Values; !slices.ContainsFunc(got, func(s provider.Secret) bool { return s.Reveal() == key }) {
 			t.Errorf("%T does not name its key", holder)
 		}

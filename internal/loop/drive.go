@@ -486,6 +486,7 @@ func (d *drive) settle(st *step) {
 		st.notes = append(st.notes, prompt.PlanApproved(st.n, st.plan.Steps, d.entryCap))
 	}
 	st.tokens, d.owed = st.tokens+d.owed, 0 // of whoever was asked for permission
+	d.tellUnasked(st)
 	d.tellGuarded(st)
 	st.moved = d.moved(st)
 	d.judgeAnswer(st)
@@ -513,6 +514,11 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	c := store.StepCommit{
 		Step: st.n, Decision: st.decision(), Prompt: st.user, ToolCall: st.signature(), Tokens: st.tokens, Changed: st.changed(),
 		Turn: &turn, Observations: obs, Reported: st.reported, Answered: st.toldAnswers, Decided: st.toldPlans, Withdraw: d.askedBefore,
+	}
+	for _, p := range d.saidBefore {
+		if d.unused(p) {
+			c.Overruled = append(c.Overruled, store.Overruled{ID: p.ID, By: withdrawnByReplay, Reason: notPutAgain})
+		}
 	}
 	if out != nil {
 		if out.Kind == trace.Stalled {

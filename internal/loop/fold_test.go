@@ -450,5 +450,7 @@ func (s *said1) Pending() Steering {
 
 func (s *said1) Attach(int, func(store.Said)) {}
 
+func (s *said1) Unread() []store.Said { return nil }
+
 func (s *said1) Interrupted(When) bool   { return false }
 func (s *said1) AtOnce() <-chan struct{} { return nil }

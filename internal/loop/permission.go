@@ -240,13 +240,25 @@ func (d *drive) fresh(ctx context.Context, st *step, c *call, row store.PendingA
 // decidedBefore finds what a person already said to this very call, on a step that
 // died before it could commit: nobody is asked twice.
 func (d *drive) decidedBefore(st *step, c *call, req approve.Request) (store.PendingApproval, bool) {
-	for _, p := range d.saidBefore {
+	for i, p := range d.saidBefore {
 		if p.Step == st.n && p.CallIndex == c.index && p.Tool == c.name && bytes.Equal(p.Arguments, c.args) &&
 			p.Act == string(req.Act) && p.Target == req.Target {
+			d.saidBefore = slices.Delete(d.saidBefore, i, i+1) // what is left of them was not put again
 			return p, true
 		}
 	}
 	return store.PendingApproval{}, false
+}
+
+// unused reports whether an approval that was given before a crash, and that the
+// step made again has not used, stands for nothing that was done. Of a command of the
+// library nobody can tell whether the dead drive had started it.
+func (d *drive) unused(p store.PendingApproval) bool {
+	entry, ok := d.catalogue.byName[p.Tool]
+	began := ok && entry.builtin && p.Act == string(policy.Exec) ||
+		slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool { return w.Step == p.Step && w.CallIndex == p.CallIndex }) ||
+		slices.ContainsFunc(d.accounts, func(a store.Attempt) bool { return a.Step == p.Step && a.CallIndex == p.CallIndex })
+	return p.Verdict == store.Approve && !began
 }
 
 // openBefore takes up the request about this very call, and about the same files,
@@ -271,7 +283,7 @@ func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) 
 		if !which(o) {
 			return false
 		}
-		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: "the step was made again, and did not ask it"}
+		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: notPutAgain}
 		if _, err := d.store.ResolvePending(ctx, gone); err != nil {
 			d.log.Warn("a request that nobody waits for stays open", "run", d.runID(), "request", o.ID, "error", err)
 		}

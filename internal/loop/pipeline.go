@@ -73,7 +73,8 @@ func (d *drive) batchSize(calls []*call) int {
 // A call that does not get so far is settled with what the model is told.
 func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	d.emit(st.n, trace.ToolCalled{Name: c.name, Target: shortTarget(c.target())})
-	if d.masked(c.name) {
+	masked := d.masked(c.name)
+	if masked && !d.hasAccount(st, c) {
 		d.refuseMasked(st, c)
 		return nil
 	}
@@ -94,6 +95,10 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	}
 	c.args = args
 	if d.answerFromAccount(st, c) {
+		return nil
+	}
+	if masked {
+		d.refuseMasked(st, c)
 		return nil
 	}
 	if !d.modeSuffices(st, c) {
@@ -149,16 +154,13 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 		if a.Step != st.n || a.CallIndex != c.index || a.Tool != c.name || !bytes.Equal(a.Arguments, c.args) {
 			continue
 		}
+		st.accounted = append(st.accounted, a.ID)
 		switch a.Resolution {
 		case store.RecoveredCompleted:
 			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
 			c.changed = !c.spec.IsReadOnly()
 		default: // it returned, or ended in a way that newer software wrote down
-			var was account
-			if err := json.Unmarshal([]byte(a.Account), &was); err != nil {
-				d.log.Error("what a call brought before the crash cannot be read", "run", d.runID(), "tool", c.name, "error", err)
-				was = account{Decision: "called " + c.name, Observation: trace.Observation{Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginProse}}
-			}
+			was := d.accountOf(a)
 			was.Observation.Step = st.n
 			c.end(was.Decision, was.Observation)
 			c.changed = was.Changed
@@ -166,6 +168,31 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 		return true
 	}
 	return false
+}
+
+// accountOf reads what a call came to before the crash.
+func (d *drive) accountOf(a store.Attempt) (was account) {
+	if err := json.Unmarshal([]byte(a.Account), &was); err != nil {
+		d.log.Error("what a call brought before the crash cannot be read", "run", d.runID(), "tool", a.Tool, "error", err)
+		was = account{Decision: "called " + a.Tool, Observation: trace.Observation{Kind: trace.ObsTool, Target: a.Tool, Origin: trace.OriginProse}}
+	}
+	return was
+}
+
+// tellUnasked tells of the calls that were made before a crash and that the step,
+// made again, does not ask for: what they did has happened, and nobody else says so.
+// What a person said of a call is in the ledger already.
+func (d *drive) tellUnasked(st *step) {
+	for _, a := range d.accounts {
+		if a.Step != st.n || slices.Contains(st.accounted, a.ID) || a.Resolution == store.RecoveredCompleted {
+			continue
+		}
+		o := d.accountOf(a).Observation
+		args := prompt.Bound(string(a.Arguments), d.entryCap, trace.ObsMessage)
+		st.notes = append(st.notes, trace.Observation{
+			Step: st.n, Kind: trace.ObsMessage, Origin: o.Origin, Text: prompt.MadeBefore(a.Tool, args, o.Text),
+		})
+	}
 }
 
 // hasAccount reports whether an earlier drive is known to have made the call.
@@ -415,7 +442,7 @@ func (d *drive) settleResult(st *step, c *call, e ended, timedOut bool) {
 	}
 	r := e.result
 	kind, decision := r.Kind, r.Decision
-	if kind == "" || !kind.Known() {
+	if !kind.Known() || kind == trace.ObsMessage { // a message is of people, or of the loop
 		kind = trace.ObsTool
 		if r.Target == "" {
 			r.Target = c.name
@@ -482,6 +509,9 @@ func (d *drive) fail(st *step, c *call, err error) {
 		text = prompt.External(c.spec.Origin, text)
 	}
 	c.refuse(st.n, c.name+" failed", prompt.ToolError(c.name, text))
+	if c.spec.Origin.External() {
+		c.observation.Origin = c.spec.Origin
+	}
 }
 
 func (d *drive) failArguments(st *step, c *call, why string) {

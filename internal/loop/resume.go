@@ -77,7 +77,7 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 	if err != nil {
 		var refused *store.ResumeError
 		if errors.As(err, &refused) && refused.Reason == store.UnfinishedReply {
-			res.Undelivered = handBack(ctx, h, id, nil) // it can never be driven again
+			res.Undelivered = handBackAll(ctx, h, id) // it can never be driven again
 		}
 		return nil, res, err
 	}
@@ -283,7 +283,7 @@ func DecideFrom(ctx context.Context, st *store.Store, d Decision, by string) (bo
 func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
 	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
 	if left.Outcome.Kind.Final() {
-		res.Undelivered = handBack(ctx, h, id, nil) // of an owner that died behind the end
+		res.Undelivered = handBackAll(ctx, h, id) // of an owner that died behind the end
 	}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
 		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
@@ -628,6 +628,11 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Observations: []trace.Observation{c.observation},
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
+	}
+	if taken == nil && !c.ready && !d.hasAccount(st, c) {
+		// The tool is withheld or gone by now, or a person said no to what is asked
+		// beside it.
+		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}
 	}
 	if c.ready {
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},

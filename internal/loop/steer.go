@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/store"
@@ -41,6 +40,8 @@ type Inbox interface {
 	Attach(next int, keep func(store.Said))
 	// Pending takes what is waiting. It never blocks.
 	Pending() Steering
+	// Unread takes the words that are waiting, and leaves the rest.
+	Unread() []store.Said
 	// Interrupted tells without taking whether an interrupt of that kind, or an
 	// earlier one, is waiting.
 	Interrupted(by When) bool
@@ -108,6 +109,7 @@ func (d *drive) steer(ctx context.Context, n int) (interrupted bool, err error) 
 	}
 	heard, err := d.store.Hear(ctx, d.lease, words...)
 	if err != nil {
+		d.unheard = s.Messages // the drive ends, and hands them back
 		return s.Interrupted, err
 	}
 	for _, w := range heard {
@@ -119,12 +121,22 @@ func (d *drive) steer(ctx context.Context, n int) (interrupted bool, err error) 
 
 // stopsHere reports whether the operator wants the turn to end with the
 // completion that just came: none of its tools runs, and what the model said is
-// kept. An answer that ends the turn anyway is not stopped.
+// kept. An answer that ends the turn anyway is not stopped, and what was said
+// meanwhile came too late.
 func (d *drive) stopsHere(ctx context.Context, st *step) (bool, error) {
-	if d.host.Inbox == nil || !d.host.Inbox.Interrupted(AfterCompletion) {
+	if d.host.Inbox == nil || !d.host.Inbox.Interrupted(AfterCompletion) || d.answersAll(st) {
 		return false, nil
 	}
 	return d.steer(ctx, st.n)
+}
+
+// answersAll is lastWord before the answer has been judged.
+func (d *drive) answersAll(st *step) bool {
+	if !d.lastWord(st) || d.contract.Output == nil {
+		return d.lastWord(st)
+	}
+	_, bad := d.contract.Output.Check(st.said())
+	return bad == nil
 }
 
 // stopped ends a run that the operator stopped at once: at its last committed
@@ -136,30 +148,37 @@ func (d *drive) stopped(ctx context.Context) (*trace.Outcome, error) {
 	return d.finish(ctx, trace.Outcome{Kind: trace.Cancelled, Steps: d.last})
 }
 
-// handBack settles what was said and never heard, now that nobody will hear it,
-// and returns what an earlier drive was told: what this one was told its caller
-// has.
+// handBack settles what this drive was told and what it took over from an earlier
+// one, as far as nobody has heard it, and returns it.
 func (d *drive) handBack(ctx context.Context) []string {
-	if d.host.Inbox == nil && len(d.unheard) == 0 {
-		return nil
+	words := d.unheard
+	if d.host.Inbox != nil {
+		words = append(words, d.host.Inbox.Unread()...)
 	}
-	return handBack(ctx, d.host, d.runID(), func(m store.Said) bool {
-		return slices.ContainsFunc(d.unheard, func(u store.Said) bool { return u.Number == m.Number })
-	})
+	return handBack(ctx, d.host, d.runID(), words)
 }
 
-// handBack settles what was said to a run and never heard, and returns those of
-// it that are wanted.
-func handBack(ctx context.Context, h Host, run trace.RunID, wanted func(store.Said) bool) (texts []string) {
-	back, err := h.Store.HandBack(context.WithoutCancel(ctx), run)
+// handBackAll settles everything that was said to a run which nobody will drive.
+func handBackAll(ctx context.Context, h Host, run trace.RunID) []string {
+	words, _, err := h.Store.Unheard(context.WithoutCancel(ctx), run)
 	if err != nil {
 		h.Log.Error("what an operator said could not be handed back", "run", run, "error", err)
 		return nil
 	}
+	return handBack(ctx, h, run, words)
+}
+
+// handBack settles words that nobody will hear, and returns those that nobody has
+// heard.
+func handBack(ctx context.Context, h Host, run trace.RunID, words []store.Said) (texts []string) {
+	back, err := h.Store.HandBack(context.WithoutCancel(ctx), run, words...)
+	if err != nil {
+		// They may be heard as well by a resume: better twice than never.
+		h.Log.Error("what an operator said could not be settled as handed back", "run", run, "error", err)
+		back = words
+	}
 	for _, m := range back {
-		if wanted == nil || wanted(m) {
-			texts = append(texts, m.Text)
-		}
+		texts = append(texts, m.Text)
 	}
 	return texts
 }

@@ -37,6 +37,7 @@ type step struct {
 	notes     []trace.Observation // observations that answer no call, told behind the calls'
 
 	plan        *approve.Plan      // approved in this step; in force behind it
+	accounted   []trace.AttemptID  // of a dead drive, which calls of the step were answered from
 	toldAnswers []trace.QuestionID // answered, and told with this step
 	toldPlans   []trace.PlanID     // decided, likewise
 

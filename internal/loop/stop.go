@@ -13,6 +13,12 @@ type stop struct {
 // commits with the step. What only the gate can tell comes after it.
 var stops = []stop{
 	{"waiting for a person", func(_ *drive, st *step) *trace.Outcome { return st.pause }},
+	{"stopped by the operator", func(_ *drive, st *step) *trace.Outcome {
+		if !st.stopped {
+			return nil
+		}
+		return &trace.Outcome{Kind: trace.Cancelled, Steps: st.n}
+	}},
 	{"stalled", func(_ *drive, st *step) *trace.Outcome {
 		if st.progress != stalled {
 			return nil
@@ -36,12 +42,6 @@ var stops = []stop{
 			return nil
 		}
 		return &trace.Outcome{Kind: trace.Finished, Steps: st.n}
-	}},
-	{"stopped by the operator", func(_ *drive, st *step) *trace.Outcome {
-		if !st.stopped {
-			return nil
-		}
-		return &trace.Outcome{Kind: trace.Cancelled, Steps: st.n}
 	}},
 }
 

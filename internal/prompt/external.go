@@ -20,8 +20,12 @@ func External(origin trace.Origin, text string) string {
 		line(tagLike.ReplaceAllString(text, "&lt;$1")) + externalEnd
 }
 
-// shorten is Bound of an observation's text. A frame that is cut is closed again.
+// shorten is Bound of an observation's text. A frame keeps its beginning, and one
+// that is cut is closed again.
 func shorten(o trace.Observation, limit int) string {
+	if o.Origin.External() {
+		o.Kind = trace.ObsTool
+	}
 	text := Bound(o.Text, limit, o.Kind)
 	if o.Origin.External() && strings.Count(text, externalEnd) < strings.Count(o.Text, externalEnd) {
 		text = line(text) + externalEnd

@@ -117,6 +117,13 @@ func Settled(tool, account string) string {
 	return message(text)
 }
 
+// MadeBefore tells of a call that was made before a crash and that the step, made
+// again, did not ask for.
+func MadeBefore(tool, args, result string) string {
+	return message(fmt.Sprintf("[%s] Before the run was interrupted, this step made the call %s, and it was carried out. Do not make it again only because you did not see it. It brought:\n%s",
+		label(tool), args, result))
+}
+
 // NotExecuted answers a call that was never made because the run paused or
 // stopped before it.
 func NotExecuted(tool string) string {

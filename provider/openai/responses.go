@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -39,8 +41,9 @@ type Responses struct {
 
 	catalogue catalog.Cache
 
-	mu    sync.Mutex
-	knows map[string]lessons // learned from refusals, by model
+	mu         sync.Mutex
+	knows      map[string]lessons         // learned from refusals, by model
+	unreadable map[[sha256.Size]byte]bool // thinking that the vendor could not read again
 }
 
 // lessons are what one model is known not to take.
@@ -54,7 +57,7 @@ func NewResponses(cfg Config) (*Responses, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Responses{cfg: cfg, base: base, http: http, knows: map[string]lessons{}}, nil
+	return &Responses{cfg: cfg, base: base, http: http, knows: map[string]lessons{}, unreadable: map[[sha256.Size]byte]bool{}}, nil
 }
 
 // ResponsesFromEnv makes a client of the Responses API as FromEnv makes one of
@@ -93,7 +96,8 @@ func (c *Responses) AcceptsImages() bool { return true }
 
 // Complete asks once. A model that refuses a schema for the answer, or to hand out
 // its thinking encrypted, is asked again without it inside of the call, and not
-// asked for it again.
+// asked for it again. Thinking that the vendor cannot read again, as after a change
+// of the account, is left out in the same way.
 func (c *Responses) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
 	model, err := wire.Model(req, c.cfg.Model)
 	if err != nil {
@@ -103,22 +107,22 @@ func (c *Responses) Complete(ctx context.Context, req *provider.Request, on prov
 		c.mu.Lock()
 		known := c.knows[model]
 		c.mu.Unlock()
-		resp, err := c.once(ctx, req, model, known, on)
+		b, thoughts, err := c.body(req, model, known)
+		if err != nil {
+			return nil, c.http.Named(err)
+		}
+		resp, err := c.once(ctx, b, model, on)
 		if err == nil {
 			resp.SchemaDropped = req.Output != nil && known.noSchema
 			return resp, nil
 		}
-		if !c.learn(err, req, model, known) {
+		if !c.learn(err, req, model, known, thoughts) {
 			return nil, err
 		}
 	}
 }
 
-func (c *Responses) once(ctx context.Context, req *provider.Request, model string, known lessons, on provider.Sink) (*provider.Response, error) {
-	b, err := c.body(req, model, known)
-	if err != nil {
-		return nil, c.http.Named(err)
-	}
+func (c *Responses) once(ctx context.Context, b []byte, model string, on provider.Sink) (*provider.Response, error) {
 	a := &responseStream{provider: c.cfg.Name, model: model, on: on, start: time.Now(), calls: wire.NewSlots(on.Call, true)}
 	if err := c.http.Post(ctx, c.base+"/responses", c.header(), b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
 		httpx.Metered(err, a.usage)
@@ -133,13 +137,21 @@ func (c *Responses) once(ctx context.Context, req *provider.Request, model strin
 
 // learn reports whether a refusal says that the same request may be taken without
 // something, and notes what. What was left out already is not refused again.
-func (c *Responses) learn(err error, req *provider.Request, model string, known lessons) bool {
+// thoughts are those that the request handed back.
+func (c *Responses) learn(err error, req *provider.Request, model string, known lessons, thoughts []json.RawMessage) bool {
 	e, ok := provider.AsError(err)
 	if !ok || e.Status != http.StatusBadRequest {
 		return false
 	}
 	text := strings.ToLower(e.Message)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
+	case len(thoughts) > 0 && strings.Contains(text, "encrypted"):
+		for _, t := range thoughts {
+			c.unreadable[sha256.Sum256(t)] = true
+		}
+		return true
 	case req.Effort != "" && !known.noEncrypted && strings.Contains(text, "encrypted"):
 		known.noEncrypted = true
 	case req.Output != nil && !known.noSchema && (strings.Contains(text, "text.format") || strings.Contains(text, "json_schema")):
@@ -147,8 +159,6 @@ func (c *Responses) learn(err error, req *provider.Request, model string, known 
 	default:
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.knows[model] = known
 	return true
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -78,17 +79,18 @@ type functionOutput struct {
 	Output string `json:"output"`
 }
 
-// body is the body of req. What this wire cannot carry is a *provider.ConfigError.
-func (c *Responses) body(req *provider.Request, model string, known lessons) ([]byte, error) {
+// body is the body of req, with the thoughts that it hands back. What this wire
+// cannot carry is a *provider.ConfigError.
+func (c *Responses) body(req *provider.Request, model string, known lessons) (body []byte, thoughts []json.RawMessage, err error) {
 	if err := wire.Check(req); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b := responsesBody{Model: model, Stream: true, Instructions: req.SystemText(), MaxOutputTokens: req.MaxTokens}
 	for _, t := range req.Tools {
 		b.Tools = append(b.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: wire.ToolSchema(t.Schema)})
 	}
 	if err := b.search(req.Web); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if req.Effort != "" {
 		b.Reasoning = &reasoning{Effort: req.Effort}
@@ -102,11 +104,11 @@ func (c *Responses) body(req *provider.Request, model string, known lessons) ([]
 	if req.Output != nil && !known.noSchema {
 		b.Text = &responsesFormat{schemaFormat{"json_schema", wire.SchemaName(req.Output.Name), wire.Strict(req.Output.Schema), req.Output.Schema}}
 	}
-	var err error
-	if b.Input, err = c.input(req, model); err != nil {
-		return nil, err
+	if b.Input, thoughts, err = c.input(req, model); err != nil {
+		return nil, nil, err
 	}
-	return wire.Encode(b)
+	body, err = wire.Encode(b)
+	return body, thoughts, err
 }
 
 // search adds the vendor's own search, or refuses what this wire cannot state.
@@ -133,16 +135,16 @@ func (b *responsesBody) search(w provider.WebAccess) error {
 	return nil
 }
 
-// input is the conversation as items.
-func (c *Responses) input(req *provider.Request, model string) ([]any, error) {
+// input is the conversation as items, and the carries of the turns whose thinking is
+// among them.
+func (c *Responses) input(req *provider.Request, model string) (items []any, thoughts []json.RawMessage, err error) {
 	if len(req.Messages) == 0 {
-		return []any{said(req.User, req.Media)}, nil
+		return []any{said(req.User, req.Media)}, nil, nil
 	}
 	turns, err := wire.Transcript(req.Messages, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var items []any
 	last := len(turns) - 1
 	for i, t := range turns {
 		switch t.Role {
@@ -153,7 +155,11 @@ func (c *Responses) input(req *provider.Request, model string) ([]any, error) {
 			}
 			items = append(items, said(t.Text, media))
 		case provider.RoleAssistant:
-			items = append(items, c.answer(t, model)...)
+			order, ok := c.carried(t, model)
+			if ok {
+				thoughts = append(thoughts, t.Carry)
+			}
+			items = append(items, answer(t, order, ok)...)
 		case provider.RoleTool:
 			for _, r := range t.Results {
 				items = append(items, functionOutput{"function_call_output", r.ID, r.Content})
@@ -167,7 +173,7 @@ func (c *Responses) input(req *provider.Request, model string) ([]any, error) {
 	case turns[last].Role == provider.RoleAssistant:
 		items = append(items, said(wire.ContinueUser, nil))
 	}
-	return items, nil
+	return items, thoughts, nil
 }
 
 // said is a message of the user.
@@ -185,10 +191,10 @@ func said(text string, media []provider.Media) inputMessage {
 	return inputMessage{"user", parts}
 }
 
-// answer is a replayed answer: text and calls, with the model's thinking where it
-// stood. Thinking comes back only in front of what it led to, or the vendor
-// refuses it.
-func (c *Responses) answer(t wire.Turn, model string) []any {
+// answer is a replayed answer: text and calls, in order and with the model's thinking
+// where it stood if that is known. Thinking comes back only in front of what it led
+// to, or the vendor refuses it.
+func answer(t wire.Turn, order []carried, known bool) []any {
 	var text []any
 	if t.Text != "" {
 		text = append(text, inputMessage{"assistant", t.Text})
@@ -197,7 +203,7 @@ func (c *Responses) answer(t wire.Turn, model string) []any {
 	for i, call := range t.Calls {
 		calls[i] = functionCall{"function_call", call.ID, call.Name, string(call.Args)}
 	}
-	if order, ok := c.carried(t, model); ok {
+	if known {
 		var items []any
 		for _, o := range order {
 			switch {
@@ -257,6 +263,11 @@ func (c *Responses) carried(t wire.Turn, model string) ([]carried, bool) {
 		}
 	}
 	if calls != len(t.Calls) || texts > 1 || texts == 0 && t.Text != "" {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unreadable[sha256.Sum256(t.Carry)] {
 		return nil, false
 	}
 	return back.Order, true

@@ -102,12 +102,8 @@ func (a *responseStream) document(b []byte) error {
 	}
 	for i, item := range doc.Get("output").Array() {
 		a.open(i, item)
-		for _, part := range item.Get("content").Array() {
-			a.refused = a.refused || part.Get("type").String() == "refusal"
-			a.say(part.Get("text").String() + part.Get("refusal").String())
-			for _, n := range part.Get("annotations").Array() {
-				a.cite(n)
-			}
+		if item.Get("type").String() == "message" {
+			a.parts(item)
 		}
 		for _, part := range item.Get("summary").Array() {
 			a.think(part.Get("text").String())
@@ -116,6 +112,17 @@ func (a *responseStream) document(b []byte) error {
 	}
 	a.calls.Report()
 	return nil
+}
+
+// parts reads a message as a whole.
+func (a *responseStream) parts(item gjson.Result) {
+	for _, part := range item.Get("content").Array() {
+		a.refused = a.refused || part.Get("type").String() == "refusal"
+		a.say(part.Get("text").String() + part.Get("refusal").String())
+		for _, n := range part.Get("annotations").Array() {
+			a.cite(n)
+		}
+	}
 }
 
 // open begins an item.
@@ -144,7 +151,8 @@ func (a *responseStream) close(at int, item gjson.Result) {
 			a.open(at, item)
 			it.slot = a.calls.ByIndex(at, "")
 		}
-		if args := item.Get("arguments").String(); it.slot.Empty() && args != "" {
+		it.slot.SetName(item.Get("name").String())
+		if args := item.Get("arguments").String(); !it.slot.Complete() && args != "" {
 			it.slot.Replace(args)
 		}
 	case "web_search_call":
@@ -155,6 +163,9 @@ func (a *responseStream) close(at int, item gjson.Result) {
 		a.tools = append(a.tools, call)
 		return
 	case "message":
+		if a.text.Len() == 0 {
+			a.parts(item)
+		}
 	default:
 		return
 	}

@@ -153,6 +153,13 @@ func TestResponsesAreRead(t *testing.T) {
 			delta("output_text", "x"), `{"type":"response.output_text.annotation.added","annotation":{"type":"url_citation","url":"https://go.dev/","title":"Go"}}`, testkit.ResponsesEnd("m-1", "")),
 			provider.Response{Text: "x", Usage: &searched, Model: "m-1", FinishReason: "completed", Citations: []provider.Citation{{URL: "https://go.dev/", Title: "Go"}},
 				ServerTools: []provider.ServerToolCall{{Provider: "openai", Tool: "web_search"}, {Provider: "openai", Tool: "web_search", Error: "failed"}}}, provider.FinishStop},
+		{"items that come whole", testkit.ResponsesEvents(
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","content":[]}}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"x"}]}}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","name":"","arguments":""}}`,
+			`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\":"}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","name":"t","arguments":"{\"a\":1}"}}`, testkit.ResponsesEnd("m-1", "")),
+			provider.Response{Text: "x", Calls: []provider.ToolCall{{Name: "t", Arguments: []byte(`{"a":1}`)}}, Usage: usage, Model: "m-1", FinishReason: "completed"}, provider.FinishToolCalls},
 		{"one document", testkit.Document(`{"object":"response","status":"completed","model":"m-1","error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"x","annotations":[]}]},{"type":"function_call","name":"t","arguments":"{\"a\":1}"}],"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3}}}`),
 			provider.Response{Text: "x", Calls: []provider.ToolCall{{Name: "t", Arguments: []byte(`{"a":1}`)}}, Usage: usage, Model: "m-1", FinishReason: "completed"}, provider.FinishToolCalls},
 	} {
@@ -225,6 +232,42 @@ func TestEncryptedThinkingGoesBackInItsPlace(t *testing.T) {
 		if err != nil || strings.Contains(body, "encrypted_content\":") || testkit.CheckResponses(body, given) != nil {
 			t.Errorf("thinking %s goes back: %v\n%s", name, err, body)
 		}
+	}
+}
+
+// Thinking that the vendor can no longer read, for instance because the key or the
+// account is another one, must not keep the conversation from going on.
+func TestThinkingThatTheVendorCannotReadIsLeftOut(t *testing.T) {
+	for _, effort := range []provider.Effort{provider.EffortLow, ""} {
+		t.Run(string(effort), func(t *testing.T) {
+			refused := 0
+			v := testkit.NewVendorFunc(t, func(n int, a testkit.Asked) testkit.Reply {
+				switch {
+				case n == 0:
+					return testkit.ResponsesCalls("m", "deep", testkit.VendorCall{ID: "a", Name: "look", Args: `{}`})
+				case strings.Contains(a.Body, `"encrypted_content":`):
+					refused++
+					return testkit.Status(400, `{"error":{"message":"The encrypted content gAAA... could not be verified.","code":"invalid_encrypted_content"}}`)
+				}
+				return testkit.ResponsesText("m", "done")
+			})
+			c := responses(t, v)
+			req := &provider.Request{Messages: []provider.Message{provider.User("u")}, Effort: provider.EffortLow}
+			resp, _, err := ask(t, v, c, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Effort = effort
+			req.Messages = append(req.Messages, resp.Message(), provider.Results(provider.ToolResult{CallID: resp.Calls[0].ID, Content: "1"}))
+			for range 2 {
+				if resp, body, err := ask(t, v, c, req); err != nil || resp.Text != "done" {
+					t.Fatalf("%+v, %v\n%s", resp, err, body)
+				}
+			}
+			if refused != 1 {
+				t.Errorf("refused %d times", refused)
+			}
+		})
 	}
 }
 
