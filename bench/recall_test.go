@@ -64,7 +64,8 @@ func longNote(i int) string {
 // BenchmarkRecall is what choosing the notes of one request costs, with n notes
 // that 20 runs have drawn on each, a goal, and 200 named files. The metrics are
 // medians in milliseconds: of a drive's first step, which counts the evidence and
-// takes the notes apart, and of every later one, which has both.
+// takes the notes apart, and of every later one, which has both. ms-least is the
+// fastest of the first ones: what it costs while nobody else has the processor.
 func BenchmarkRecall(b *testing.B) {
 	ctx := context.Background()
 	for _, n := range []int{64, 512, 4096} {
@@ -98,6 +99,7 @@ func BenchmarkRecall(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(first), "ms-first")
+			b.ReportMetric(float64(slices.Min(first).Microseconds())/1000, "ms-least")
 			b.ReportMetric(median(later), "ms-later")
 		})
 	}
