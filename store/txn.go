@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"modernc.org/sqlite"
 )
 
 // A statement is one SQL text with the name under which tests make it fail.
@@ -180,12 +183,14 @@ func (w *writer) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// drop forgets a connection that cannot be trusted any more.
+// drop closes a connection that cannot be trusted any more. The pool would hand out
+// one that is merely given back as it is, in the middle of a transaction.
 func (w *writer) drop() {
 	for _, st := range w.stmts {
 		_ = st.Close()
 	}
 	if w.conn != nil {
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = w.conn.Close()
 	}
 	w.conn, w.stmts = nil, map[string]*sql.Stmt{}
@@ -273,7 +278,8 @@ func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn fu
 	if _, err := s.w.connect(ctx); err != nil {
 		return err
 	}
-	prepare := s.w.prepare(ctx)
+	whole := context.WithoutCancel(ctx)
+	prepare := s.w.prepare(whole) // a rollback is needed most when the caller has gone
 	run := func(ctx context.Context, st statement) error {
 		ps, err := prepare(st)
 		if err != nil {
@@ -292,23 +298,27 @@ func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn fu
 		}
 		s.w.sync = sync
 	}
+	rollback := func() {
+		if err := run(whole, rollbackNow); err != nil && !inNoTransaction(err) {
+			s.w.drop()
+			s.w.sync = s.opt.sync
+		}
+	}
 	if err := run(ctx, beginImmediate); err != nil {
+		if ctx.Err() != nil {
+			rollback() // a statement that was interrupted may have come to its end
+		}
 		return err
 	}
 	open := true
 	defer func() {
-		if !open {
-			return
-		}
 		// Also on a panic of fn: the connection must not stay in a transaction.
-		if rerr := run(context.WithoutCancel(ctx), rollbackNow); rerr != nil {
-			s.w.drop()
-			s.w.sync = s.opt.sync
+		if open {
+			rollback()
 		}
 	}()
 	// Who holds the file waits for nobody, so a cancellation is heard between two
 	// statements. The driver would start a goroutine for each to hear it within.
-	whole := context.WithoutCancel(ctx)
 	t := &txn{query: query{ctx: whole, prepare: s.w.prepare(whole), fail: s.opt.fail, heed: ctx}, conn: s.w.conn, now: s.stamp()}
 	if err := fn(t); err != nil {
 		return err
@@ -324,6 +334,14 @@ func (s *Store) transact(ctx context.Context, op string, sync Synchronous, fn fu
 	open = false
 	t.heed = nil // what is committed is no failure
 	return t.around("committed", op)
+}
+
+// inNoTransaction reports that a rollback found nothing to roll back, the one thing
+// that SQLite calls an error of the statement there.
+func inNoTransaction(err error) bool {
+	const generic = 1 // SQLITE_ERROR
+	var se *sqlite.Error
+	return errors.As(err, &se) && se.Code() == generic
 }
 
 // around passes the points before and behind a commit: one for all of them, and
