@@ -71,20 +71,33 @@ func (j *journal) Before(_ context.Context, p workspace.RestorePoint) error {
 	return nil
 }
 
-// sort tells what this very call did before a crash from what another one did
-// that the model asked for in its place. The changes of the other one were made
-// all the same, so they keep their records and their numbers; j.mu is held.
+// sort tells what this very call did before a crash from what other calls did that
+// the model asked for in its place. Those were made all the same, so they keep
+// their records and their numbers. What this one did before another one came in its
+// place is nothing to answer from: the files are as the other one left them. j.mu is
+// held.
 func (j *journal) sort() {
 	if j.sorted {
 		return
 	}
 	j.sorted, j.number = true, map[string]int{}
-	for _, w := range j.past {
+	var other announced // the last change in this place by another call
+	made := make([]announced, len(j.past))
+	own := make([]bool, len(j.past))
+	for i, w := range j.past {
 		j.free = max(j.free, w.Ordinal+1)
-		switch facts, err := factsOf(w); {
-		case err != nil:
+		var err error
+		if made[i], err = factsOf(w); err != nil {
 			j.d.log.Error("what a call did before the crash cannot be read, and it is made again", "run", j.d.runID(), "path", w.Path, "error", err)
-		case w.Tool == j.call.name && facts.Call == j.call.fingerprint():
+			continue
+		}
+		own[i] = w.Tool == j.call.name && made[i].Call == j.call.fingerprint()
+		if !own[i] && other.before(made[i]) {
+			other = made[i]
+		}
+	}
+	for i, w := range j.past {
+		if own[i] && other.before(made[i]) {
 			j.own = append(j.own, w)
 		}
 	}

@@ -160,6 +160,30 @@ func TestTheUndoOfAStepTakesBackWhatItWroteBeforeItDied(t *testing.T) {
 	}
 }
 
+func TestACallThatComesBackAfterAnotherIsMade(t *testing.T) {
+	f, m := newMortal(t)
+	f.script(write("a.txt", "one\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("a.txt", "other\n"))
+	m.dieAt("insert step", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.script(write("a.txt", "one\n"), scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if got := f.read("a.txt"); got != "one\n" {
+		t.Errorf("a.txt is %q, and the model was told that it wrote another content", got)
+	}
+	if got := f.edits(id); len(got) != 3 {
+		t.Errorf("%d edits are recorded: %+v", len(got), got)
+	}
+	f.rewind(id, Undo{Step: 1})
+	f.gone("a.txt")
+}
+
 func TestChangesOfOneCallThatOverlapKeepTheirRecords(t *testing.T) {
 	f, ctx := newFixture(t), context.Background()
 	d, err := newDrive(ctx, f.host.withDefaults(), f.contract())
