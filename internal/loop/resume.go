@@ -578,7 +578,7 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 		return d.passed(ctx)
 	case d.verdict == store.GateFailed:
 		return nil, d.tellVerdict(ctx, d.last, d.untold)
-	case d.contract.Budget.TokensExceeded(d.spent):
+	case d.overBudget():
 		return nil, nil // and the run ends before its next completion
 	}
 	passed, err := d.check(ctx, d.last, true)

@@ -113,6 +113,25 @@ func TestAFinishedRunIsReportedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
+func TestWhatDiedWithItsDriveCountsBeforeTheNextCompletion(t *testing.T) {
+	f, m := newMortal(t)
+	dear := func() scripted.Turn { return readCall("a").Using(provider.Usage{TotalTokens: 60}) }
+	bounded := func(c *task.Contract) { c.Budget.Tokens = 100 }
+	f.script(dear())
+	m.dieAt("insert step", 0)
+	id := f.died(bounded)
+	f.script(dear())
+	m.dieAt("insert step", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	s := f.script(dear())
+	res, err := f.resume(id, Resumption{})
+	if err != nil || res.Outcome.Kind != trace.CostBudgetExceeded || len(s.Requests()) != 0 {
+		t.Errorf("%s, %v, %d completions: 120 tokens of 100 are on the bill", res.Outcome, err, len(s.Requests()))
+	}
+}
+
 func TestATurnThatWasAnsweredIsReportedWithItsAnswer(t *testing.T) {
 	f, ctx := newFixture(t, scripted.Say("the answer")), context.Background()
 	id, err := f.store.CreateSession(ctx, f.dir)
