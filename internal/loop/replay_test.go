@@ -184,6 +184,54 @@ func TestACallThatComesBackAfterAnotherIsMade(t *testing.T) {
 	f.gone("a.txt")
 }
 
+// What another call wrote in the same place says nothing of the file that an
+// approval was about.
+func TestAnApprovalIsHeldAgainstItsFileWhateverWasWrittenInItsPlace(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy, f.host.Approver = open.AskWrite("ask/*"), approve.All
+	f.write("ask/a.txt", "as it was asked about\n")
+	f.script(write("x.txt", "x\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("ask/a.txt", "mine\n"))
+	m.dieAt("insert policy event", 0) // of the decision, before anything is written
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.write("ask/a.txt", "by hand\n")
+	f.script(write("ask/a.txt", "mine\n"), scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if got := f.read("ask/a.txt"); got != "by hand\n" {
+		t.Errorf("ask/a.txt is %q: the approval was for a write over other content", got)
+	}
+}
+
+func TestAnApprovalThatWasNotUsedIsNotCarriedOutByWhatWasWrittenInItsPlace(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy, f.host.Approver = open.AskWrite("ask/*"), approve.All
+	f.script(write("x.txt", "x\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("ask/a.txt", "mine\n"))
+	m.dieAt("insert policy event", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.script(scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	rows, err := f.store.Approvals(context.Background(), id)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if p := rows[0]; p.Verdict != store.Deny || p.DecidedBy != withdrawnByReplay || !p.PerformedAt.IsZero() {
+		t.Errorf("%s by %s, performed at %v: nothing of it was done", p.Verdict, p.DecidedBy, p.PerformedAt)
+	}
+}
+
 func TestChangesOfOneCallThatOverlapKeepTheirRecords(t *testing.T) {
 	f, ctx := newFixture(t), context.Background()
 	d, err := newDrive(ctx, f.host.withDefaults(), f.contract())
