@@ -259,15 +259,12 @@ func (d *drive) unused(p store.PendingApproval) bool {
 	if p.Verdict != store.Approve || ok && entry.builtin && p.Act == string(policy.Exec) {
 		return false
 	}
-	changed := len(p.Modified) > 0 // by the approver, so that it was made with other arguments
-	return !slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool {
+	return !d.hasAccountOf(p) && !slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool {
 		if w.Step != p.Step || w.CallIndex != p.CallIndex || w.Tool != p.Tool {
 			return false
 		}
 		made, err := factsOf(w)
-		return err != nil || changed || made.Call == fingerprintOf(p.Tool, p.Arguments)
-	}) && !slices.ContainsFunc(d.accounts, func(a store.Attempt) bool {
-		return a.Step == p.Step && a.CallIndex == p.CallIndex && a.Tool == p.Tool && (changed || bytes.Equal(a.Arguments, p.Arguments))
+		return err != nil || len(p.Modified) > 0 || made.Call == fingerprintOf(p.Tool, p.Arguments)
 	})
 }
 

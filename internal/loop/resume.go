@@ -612,7 +612,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	}
 	st.calls = []*call{c}
 	var taken *store.Overruled // set when the approval is not used
-	if !d.hasAccount(st, c) {
+	if !d.hasAccountOf(p) {
 		if why := d.stale(st, c, p.Act, p.Target, d.begun(p)); why != "" {
 			taken = &store.Overruled{ID: p.ID, By: overruledByChange, Reason: why}
 			d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
@@ -646,7 +646,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
 	}
-	if taken == nil && !c.ready && !d.hasAccount(st, c) {
+	if taken == nil && !c.ready && !d.hasAccountOf(p) {
 		// The tool is withheld or gone by now, or a person said no to what is asked
 		// beside it.
 		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}
