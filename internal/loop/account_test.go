@@ -100,6 +100,31 @@ func TestAnApprovedCallThatIsNotMadeIsNotPerformed(t *testing.T) {
 	}
 }
 
+func TestAnApprovedCallIsNotPerformedByAnotherThatWasMadeInItsPlace(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy = open.AllowExec("send")
+	s := &sender{}
+	f.script(send("b"))
+	m.dieAt("insert step", 0)
+	id := f.died(withTools(s.tool()))
+	asks := open.AskExec("send")
+	box := Resumption{Policy: &asks, Defaults: task.Contract{Tools: tool.Toolbox{s.tool()}}}
+	f.host.Approver = deferring
+	f.script(send("a"))
+	paused, err := f.resume(id, box)
+	if err != nil || paused.Outcome.Kind != trace.AwaitingApproval {
+		t.Fatalf("%+v, %v", paused, err)
+	}
+	box.ToolMask, box.Decision = []string{"send"}, &Decision{ID: paused.Outcome.RequestID, Decision: approve.Approve()}
+	f.script(scripted.Say("done"))
+	if res, err := f.resume(id, box); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if row := f.requests(id)[0]; !row.PerformedAt.IsZero() || row.Verdict != store.Deny || row.DecidedBy != "resume" || fmt.Sprint(s.sent) != "[b]" {
+		t.Errorf("%+v; sent to %v", row, s.sent)
+	}
+}
+
 // The approver of the resume says no to what the policy asks beside it.
 func TestAnApprovedCallThatIsDeniedOnTheResumeIsNotPerformed(t *testing.T) {
 	f := newFixture(t, command("sh", "tick.sh"))

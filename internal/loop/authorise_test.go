@@ -60,6 +60,31 @@ func TestTheHostOfAProviderIsOnRecord(t *testing.T) {
 	}
 }
 
+func TestAHostThatAResumeMayNotDialTakesNoStepAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pol  policy.Policy
+		want trace.OutcomeKind
+	}{
+		"refused": {open.DenyNet("api.example.com"), trace.Refused},
+		"asked":   {open.AskNet("*"), trace.AwaitingApproval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, readCall("a"), readCall("b"))
+			res := f.must(trace.StepCapReached, withSteps(2))
+			f.model(hosted{scripted.New(), []string{"https://api.example.com/v1"}})
+			f.host.Approver = deferring
+			c := f.contract(withSteps(9))
+			end, err := f.resume(res.RunID, Resumption{Policy: &tc.pol, Contract: &c})
+			if (err != nil) != (tc.want == trace.Refused) || end.Outcome.Kind != tc.want || end.Outcome.Steps != 2 {
+				t.Errorf("%s after %d steps, %v", end.Outcome, end.Outcome.Steps, err)
+			}
+			if got := f.info(res.RunID).Outcome.Steps; got != 2 {
+				t.Errorf("%d steps are recorded with the outcome", got)
+			}
+		})
+	}
+}
+
 // A dial that waits for a person waits in the store: another process of the harness
 // takes it up.
 func TestADialThatWaitsIsTakenUpFromTheStore(t *testing.T) {

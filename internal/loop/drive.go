@@ -104,6 +104,7 @@ type drive struct {
 	granted       map[string]bool         // hosts of the provider that a person agreed to
 	settled       bool                    // whether this turn is work has been decided
 	verdict       store.GateOutcome       // of the gate on the last committed step, as a dead drive left it
+	otherGate     bool                    // the resume states another criterion than the one that judged so far
 	untold        string                  // a verdict that it did not come to tell
 	due           []store.PendingApproval // approved, and not yet carried out
 	saidBefore    []store.PendingApproval // decided about calls of the step to come, before a crash

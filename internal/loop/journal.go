@@ -18,11 +18,15 @@ type journal struct {
 	d    *drive
 	step int
 	call *call
-	past []store.WriteIntent // what this very call did before a crash
+	past []store.WriteIntent // what calls in this place of the step did before a crash
 
-	mu    sync.Mutex
-	point *workspace.RestorePoint // goes with the next intent
-	n     int                     // changes so far
+	mu     sync.Mutex
+	points map[string]workspace.RestorePoint // by path: each goes with the next intent for it
+	sorted bool                              // own and free are set
+	own    []store.WriteIntent               // those of past that this very call did, in order
+	free   int                               // the next number that no change in this place has
+	n      int                               // changes so far
+	number map[string]int                    // by path: of the change that was announced last
 }
 
 // announced are the facts of a change as they are stored with its intent.
@@ -60,8 +64,53 @@ var _ workspace.Recaller = (*journal)(nil)
 func (j *journal) Before(_ context.Context, p workspace.RestorePoint) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.point = &p
+	if j.points == nil {
+		j.points = map[string]workspace.RestorePoint{}
+	}
+	j.points[p.Path] = p
 	return nil
+}
+
+// sort tells what this very call did before a crash from what other calls did that
+// the model asked for in its place. Those were made all the same, so they keep
+// their records and their numbers. What this one did before another one came in its
+// place is nothing to answer from: the files are as the other one left them. j.mu is
+// held.
+func (j *journal) sort() {
+	if j.sorted {
+		return
+	}
+	j.sorted, j.number = true, map[string]int{}
+	var other announced // the last change in this place by another call
+	made := make([]announced, len(j.past))
+	own := make([]bool, len(j.past))
+	for i, w := range j.past {
+		j.free = max(j.free, w.Ordinal+1)
+		var err error
+		if made[i], err = factsOf(w); err != nil {
+			j.d.log.Error("what a call did before the crash cannot be read, and it is made again", "run", j.d.runID(), "path", w.Path, "error", err)
+			continue
+		}
+		own[i] = w.Tool == j.call.name && made[i].Call == j.call.fingerprint()
+		if !own[i] && other.before(made[i]) {
+			other = made[i]
+		}
+	}
+	for i, w := range j.past {
+		if own[i] && other.before(made[i]) {
+			j.own = append(j.own, w)
+		}
+	}
+}
+
+// ordinal is the number of the next change, which is to path: that of the same
+// change before a crash, which was announced and not made, or is not there any more.
+func (j *journal) ordinal(path string) int {
+	if j.n < len(j.own) && j.own[j.n].Path == path {
+		return j.own[j.n].Ordinal
+	}
+	j.free++
+	return j.free - 1
 }
 
 // Intend makes a change durable before it is made.
@@ -78,18 +127,21 @@ func (j *journal) Intend(ctx context.Context, c workspace.Change, after string, 
 	if err != nil {
 		return fmt.Errorf("the change of %s cannot be stored: %w", c.Path, err)
 	}
+	j.sort()
 	var point *store.RestorePoint
-	if p := j.point; p != nil && p.Path == c.Path {
+	if p, ok := j.points[c.Path]; ok {
 		point = &store.RestorePoint{
 			Step: j.step, Path: p.Path, State: store.RestoreState(p.State), Before: p.Before, Mode: uint32(p.Mode.Perm()), Reason: p.Reason,
 		}
 	}
+	number := j.ordinal(c.Path)
 	err = j.d.store.PutWriteIntent(ctx, j.d.lease, point, store.WriteIntent{
-		Step: j.step, CallIndex: j.call.index, Ordinal: j.n, Tool: j.call.name, Path: c.Path,
+		Step: j.step, CallIndex: j.call.index, Ordinal: number, Tool: j.call.name, Path: c.Path,
 		Added: c.LinesAdded, Removed: c.LinesRemoved, Hunk: hunk, After: after, Known: known, Facts: raw,
 	})
 	if err == nil {
-		j.point = nil
+		delete(j.points, c.Path)
+		j.number[c.Path] = number
 		j.n++
 	}
 	return err
@@ -100,7 +152,7 @@ func (j *journal) Abandon(ctx context.Context, c workspace.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.n--
-	if err := j.d.store.DropWriteIntent(ctx, j.d.lease, j.step, j.call.index, j.n); err != nil {
+	if err := j.d.store.DropWriteIntent(ctx, j.d.lease, j.step, j.call.index, j.number[c.Path]); err != nil {
 		j.d.log.Error("a change that did not happen stays recorded", "run", j.d.runID(), "path", c.Path, "error", err)
 	}
 }
@@ -108,26 +160,20 @@ func (j *journal) Abandon(ctx context.Context, c workspace.Change) {
 // Wrote has nothing to add: the intent is the record of the edit.
 func (j *journal) Wrote(context.Context, workspace.Edit) error { return nil }
 
-// Recall answers from what this call did before a crash: the next change of it,
-// if the call is the same, that is to the same file, and the file is as it or a
-// later change of the step left it. A later change was announced only after this
+// Recall answers from what this very call did before a crash: the next change of
+// it, if that is to the same file, and the file is as it or a later change of the
+// step left it. A later change was announced only after this
 // one had been made.
 func (j *journal) Recall(path, now string) (workspace.Change, bool, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.n >= len(j.past) {
+	j.sort()
+	if j.n >= len(j.own) || j.own[j.n].Path != path {
 		return workspace.Change{}, false, false
 	}
-	p := j.past[j.n]
-	if p.Ordinal != j.n || p.Path != path || p.Tool != j.call.name {
-		return workspace.Change{}, false, false
-	}
+	p := j.own[j.n]
 	made, err := factsOf(p)
-	if err != nil {
-		j.d.log.Error("what a call did before the crash cannot be read, and it is made again", "run", j.d.runID(), "path", path, "error", err)
-		return workspace.Change{}, false, false
-	}
-	if made.Call != j.call.fingerprint() || p.After != now && !j.followed(made, path, now) {
+	if err != nil || p.After != now && !j.followed(made, path, now) {
 		return workspace.Change{}, false, false
 	}
 	j.n++

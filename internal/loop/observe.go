@@ -32,7 +32,7 @@ func (d *drive) observe(ctx context.Context, st *step) (*provider.Request, *trac
 	if err := d.workspace.Present(); err != nil {
 		return nil, nil, err // an empty answer of every search would be taken for a fact
 	}
-	if d.contract.Budget.TokensExceeded(d.spent) { // by a review of the last step
+	if d.overBudget() { // by a review of the last step, or by steps that died with their drives
 		return nil, &trace.Outcome{Kind: trace.CostBudgetExceeded, Steps: st.n - 1}, nil
 	}
 	if d.contract.Output != nil && d.answersLeft() <= 0 { // by answers to earlier drives

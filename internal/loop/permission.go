@@ -251,14 +251,21 @@ func (d *drive) decidedBefore(st *step, c *call, req approve.Request) (store.Pen
 }
 
 // unused reports whether an approval that was given before a crash, and that the
-// step made again has not used, stands for nothing that was done. Of a command of the
-// library nobody can tell whether the dead drive had started it.
+// step made again has not used, stands for nothing that was done. What another call
+// did in its place is nothing of it. Of a command of the library nobody can tell
+// whether the dead drive had started it.
 func (d *drive) unused(p store.PendingApproval) bool {
 	entry, ok := d.catalogue.byName[p.Tool]
-	began := ok && entry.builtin && p.Act == string(policy.Exec) ||
-		slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool { return w.Step == p.Step && w.CallIndex == p.CallIndex }) ||
-		slices.ContainsFunc(d.accounts, func(a store.Attempt) bool { return a.Step == p.Step && a.CallIndex == p.CallIndex })
-	return p.Verdict == store.Approve && !began
+	if p.Verdict != store.Approve || ok && entry.builtin && p.Act == string(policy.Exec) {
+		return false
+	}
+	return !d.hasAccountOf(p) && !slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool {
+		if w.Step != p.Step || w.CallIndex != p.CallIndex || w.Tool != p.Tool {
+			return false
+		}
+		made, err := factsOf(w)
+		return err != nil || len(p.Modified) > 0 || made.Call == fingerprintOf(p.Tool, p.Arguments)
+	})
 }
 
 // openBefore takes up the request about this very call, and about the same files,
@@ -291,9 +298,14 @@ func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) 
 	})
 }
 
+// wroteBefore reports whether this very call has changed a file before a crash, and
+// not another one that the model asked for in its place then.
 func (d *drive) wroteBefore(st *step, c *call) bool {
 	for _, w := range d.writes {
-		if w.Step == st.n && w.CallIndex == c.index {
+		if w.Step != st.n || w.CallIndex != c.index || w.Tool != c.name {
+			continue
+		}
+		if made, err := factsOf(w); err == nil && made.Call == c.fingerprint() {
 			return true
 		}
 	}

@@ -202,6 +202,14 @@ func (d *drive) hasAccount(st *step, c *call) bool {
 	})
 }
 
+// hasAccountOf reports whether an earlier drive is known to have made the call that
+// was approved: that very one, unless the approver changed its arguments.
+func (d *drive) hasAccountOf(p store.PendingApproval) bool {
+	return slices.ContainsFunc(d.accounts, func(a store.Attempt) bool {
+		return a.Step == p.Step && a.CallIndex == p.CallIndex && a.Tool == p.Tool && (len(p.Modified) > 0 || bytes.Equal(a.Arguments, p.Arguments))
+	})
+}
+
 // needs is what the call wants to do. A tool that does not say needs the
 // permission to execute its own name.
 func (d *drive) needs(c *call, tc tool.Call) (needs []policy.Need, err error) {

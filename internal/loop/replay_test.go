@@ -17,6 +17,7 @@ import (
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // errDied stands for the death of the process: the statement that meets it and
@@ -98,10 +99,10 @@ func TestAStepThatIsMadeAgainWritesWhatItsModelThenAsksFor(t *testing.T) {
 		told, never  string
 	}{
 		{"the same write is not made twice", write("a.txt", "one\n"), write("a.txt", "one\n"), "one\n", 1, "[wrote a.txt]", "had not read"},
-		{"another content is written", write("a.txt", "one\n"), write("a.txt", "other\n"), "other\n", 1, "[wrote a.txt]", ""},
+		{"another content is written", write("a.txt", "one\n"), write("a.txt", "other\n"), "other\n", 2, "[wrote a.txt]", ""},
 		{"two changes of one file are not made twice", twice, twice, "two\n", 2, "[edited a.txt]", "had not read"},
-		{"another tool does its own work", write("a.txt", "one\n"), edit("a.txt", "one", "three"), "three\n", 1, "[edited a.txt]", ""},
-		{"a call that comes no more leaves what it did", write("a.txt", "one\n"), write("b.txt", "b\n"), "one\n", 1, "[wrote b.txt]", ""},
+		{"another tool does its own work", write("a.txt", "one\n"), edit("a.txt", "one", "three"), "three\n", 2, "[edited a.txt]", ""},
+		{"a call that comes no more leaves what it did", write("a.txt", "one\n"), write("b.txt", "b\n"), "one\n", 2, "[wrote b.txt]", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, m := newMortal(t)
@@ -124,6 +125,144 @@ func TestAStepThatIsMadeAgainWritesWhatItsModelThenAsksFor(t *testing.T) {
 				t.Errorf("the step's result contains %q:\n%s", tc.never, result)
 			}
 		})
+	}
+}
+
+// A model that is asked again for a step rarely asks for the same. What the step
+// wrote before it died is part of the step.
+func TestTheUndoOfAStepTakesBackWhatItWroteBeforeItDied(t *testing.T) {
+	for name, again := range map[string]scripted.Turn{
+		"another content": write("a.txt", "other\n"),
+		"another file":    write("b.txt", "b\n"),
+		"another tool":    edit("a.txt", "one", "three"),
+		"the same":        write("a.txt", "one\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, m := newMortal(t)
+			f.script(write("a.txt", "one\n"))
+			m.dieAt("insert step", 0)
+			id := f.died()
+			f.script(again)
+			m.dieAt("insert step", 0) // and once more, so that three attempts share the place
+			if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+			f.script(again, scripted.Say("done"))
+			if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			if r := f.rewind(id, Undo{Step: 1}); !r.Clean() {
+				t.Errorf("%+v", r)
+			}
+			f.gone("a.txt")
+			f.gone("b.txt")
+		})
+	}
+}
+
+func TestACallThatComesBackAfterAnotherIsMade(t *testing.T) {
+	f, m := newMortal(t)
+	f.script(write("a.txt", "one\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("a.txt", "other\n"))
+	m.dieAt("insert step", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.script(write("a.txt", "one\n"), scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if got := f.read("a.txt"); got != "one\n" {
+		t.Errorf("a.txt is %q, and the model was told that it wrote another content", got)
+	}
+	if got := f.edits(id); len(got) != 3 {
+		t.Errorf("%d edits are recorded: %+v", len(got), got)
+	}
+	f.rewind(id, Undo{Step: 1})
+	f.gone("a.txt")
+}
+
+// What another call wrote in the same place says nothing of the file that an
+// approval was about.
+func TestAnApprovalIsHeldAgainstItsFileWhateverWasWrittenInItsPlace(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy, f.host.Approver = open.AskWrite("ask/*"), approve.All
+	f.write("ask/a.txt", "as it was asked about\n")
+	f.script(write("x.txt", "x\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("ask/a.txt", "mine\n"))
+	m.dieAt("insert policy event", 0) // of the decision, before anything is written
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.write("ask/a.txt", "by hand\n")
+	f.script(write("ask/a.txt", "mine\n"), scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if got := f.read("ask/a.txt"); got != "by hand\n" {
+		t.Errorf("ask/a.txt is %q: the approval was for a write over other content", got)
+	}
+}
+
+func TestAnApprovalThatWasNotUsedIsNotCarriedOutByWhatWasWrittenInItsPlace(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy, f.host.Approver = open.AskWrite("ask/*"), approve.All
+	f.script(write("x.txt", "x\n"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	f.script(write("ask/a.txt", "mine\n"))
+	m.dieAt("insert policy event", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	f.script(scripted.Say("done"))
+	if res, err := f.resume(id, Resumption{}); err != nil || res.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	rows, err := f.store.Approvals(context.Background(), id)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	if p := rows[0]; p.Verdict != store.Deny || p.DecidedBy != withdrawnByReplay || !p.PerformedAt.IsZero() {
+		t.Errorf("%s by %s, performed at %v: nothing of it was done", p.Verdict, p.DecidedBy, p.PerformedAt)
+	}
+}
+
+func TestChangesOfOneCallThatOverlapKeepTheirRecords(t *testing.T) {
+	f, ctx := newFixture(t), context.Background()
+	d, err := newDrive(ctx, f.host.withDefaults(), f.contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	j := &journal{d: d, step: 1, call: &call{name: "probe", args: []byte("{}")}}
+	change := func(path string) workspace.Change { return workspace.Change{Edit: workspace.Edit{Path: path}} }
+	paths := []string{"a.txt", "b.txt", "c.txt"}
+	for _, path := range paths {
+		if err := j.Before(ctx, workspace.RestorePoint{Path: path, State: workspace.StateAbsent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range paths {
+		if err := j.Intend(ctx, change(path), "digest of "+path, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.Abandon(ctx, change("a.txt"))
+	points, err := f.store.RestorePoints(ctx, d.runID())
+	if err != nil || len(points) != len(paths) {
+		t.Errorf("%d restore points, %v: want one for each file", len(points), err)
+	}
+	intents, err := f.store.WriteIntents(ctx, d.runID())
+	if err != nil || len(intents) != 2 || intents[0].Path != "b.txt" || intents[1].Path != "c.txt" {
+		t.Errorf("%+v, %v: want the changes that were made", intents, err)
 	}
 }
 

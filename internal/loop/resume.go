@@ -294,6 +294,15 @@ func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *st
 				res.Reply = t.Text
 			}
 		}
+		if left.LastStep == 0 { // a turn that was answered has no step to say it
+			turn, err := h.Store.TurnForRun(ctx, id)
+			if err != nil {
+				return res, err
+			}
+			if turn != nil {
+				res.Reply = turn.Reply
+			}
+		}
 		out, err := h.Store.RunOutput(ctx, id)
 		if err != nil {
 			return res, err
@@ -369,7 +378,8 @@ func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*
 	}
 	// The same criterion goes on with the fingerprints of the run's start, and gets
 	// back from the caller what no store can hold.
-	if whole, same := verify.WithPins(stated, recorded.Verify); same {
+	whole, same := verify.WithPins(stated, recorded.Verify)
+	if same {
 		c.Verify = whole
 	}
 	if r.ToolMask != nil {
@@ -389,7 +399,11 @@ func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*
 			return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadablePolicy, Detail: err.Error()}
 		}
 	}
-	return newDrive(ctx, h, c)
+	d, err := newDrive(ctx, h, c)
+	if err == nil {
+		d.otherGate = r.Contract != nil && !same
+	}
+	return d, err
 }
 
 // restore puts the drive where the run stands: what it observed, what it spent,
@@ -494,7 +508,8 @@ func (d *drive) knows(w store.WriteIntent) {
 
 // restoreGate finds the last verdicts, so that none is asked for or told twice,
 // and none is left without its consequence: a process can die between the record
-// of a verdict and what follows from it.
+// of a verdict and what follows from it. What another criterion said of the last
+// step is no verdict of the one that judges now.
 func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) error {
 	if d.criterion == nil {
 		return nil
@@ -508,8 +523,10 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 		if a.Phase == string(verify.PhaseOutput) || a.Outcome == store.GateErrored {
 			continue
 		}
-		d.shape.closing = a.Outcome == store.GatePassed && a.Step < d.last && d.contract.Output != nil
-		if a.Step == d.last {
+		if !d.otherGate {
+			d.shape.closing = a.Outcome == store.GatePassed && a.Step < d.last && d.contract.Output != nil
+		}
+		if a.Step == d.last && !d.otherGate {
 			d.verdict = a.Outcome
 		}
 		if a.Outcome == store.GateFailed {
@@ -537,7 +554,7 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	switch {
 	case told:
 		d.told = feedback
-	case failed.Step == d.last:
+	case failed.Step == d.last && !d.otherGate:
 		d.untold = feedback
 	}
 	return nil
@@ -561,7 +578,7 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 		return d.passed(ctx)
 	case d.verdict == store.GateFailed:
 		return nil, d.tellVerdict(ctx, d.last, d.untold)
-	case d.contract.Budget.TokensExceeded(d.spent):
+	case d.overBudget():
 		return nil, nil // and the run ends before its next completion
 	}
 	passed, err := d.check(ctx, d.last, true)
@@ -595,7 +612,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	}
 	st.calls = []*call{c}
 	var taken *store.Overruled // set when the approval is not used
-	if !d.hasAccount(st, c) {
+	if !d.hasAccountOf(p) {
 		if why := d.stale(st, c, p.Act, p.Target, d.begun(p)); why != "" {
 			taken = &store.Overruled{ID: p.ID, By: overruledByChange, Reason: why}
 			d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")
@@ -629,7 +646,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
 	}
-	if taken == nil && !c.ready && !d.hasAccount(st, c) {
+	if taken == nil && !c.ready && !d.hasAccountOf(p) {
 		// The tool is withheld or gone by now, or a person said no to what is asked
 		// beside it.
 		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}

@@ -113,6 +113,80 @@ func TestAFinishedRunIsReportedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
+func TestWhatDiedWithItsDriveCountsBeforeTheNextCompletion(t *testing.T) {
+	f, m := newMortal(t)
+	dear := func() scripted.Turn { return readCall("a").Using(provider.Usage{TotalTokens: 60}) }
+	bounded := func(c *task.Contract) { c.Budget.Tokens = 100 }
+	f.script(dear())
+	m.dieAt("insert step", 0)
+	id := f.died(bounded)
+	f.script(dear())
+	m.dieAt("insert step", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	s := f.script(dear())
+	res, err := f.resume(id, Resumption{})
+	if err != nil || res.Outcome.Kind != trace.CostBudgetExceeded || len(s.Requests()) != 0 {
+		t.Errorf("%s, %v, %d completions: 120 tokens of 100 are on the bill", res.Outcome, err, len(s.Requests()))
+	}
+}
+
+func TestATurnThatWasAnsweredIsReportedWithItsAnswer(t *testing.T) {
+	f, ctx := newFixture(t, scripted.Say("the answer")), context.Background()
+	id, err := f.store.CreateSession(ctx, f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := Run(ctx, f.host, f.contract(), &Turn{Session: id})
+	if err != nil || res.Outcome.Kind != trace.Finished || res.Outcome.Steps != 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	f.script()
+	again, err := f.resume(res.RunID, Resumption{})
+	if err != nil || again.Outcome != res.Outcome || again.Reply != "the answer" {
+		t.Errorf("%s %q, %v", again.Outcome, again.Reply, err)
+	}
+}
+
+func TestAnotherCriterionIsNotBoundByTheVerdictsOfTheFirst(t *testing.T) {
+	t.Run("what the first passed is judged again", func(t *testing.T) {
+		f, m := newMortal(t)
+		m.dieAt("set outcome", 0)
+		f.script(write("done.txt", "yes\n"))
+		id := f.died(gate(verify.Contains("done.txt", "yes")))
+		stricter := f.contract(gate(verify.Contains("done.txt", "reviewed")))
+		f.script(edit("done.txt", "yes", "yes, reviewed"))
+		res, err := f.resume(id, Resumption{Contract: &stricter})
+		if err != nil || res.Outcome.Kind != trace.Success || res.Outcome.Steps != 2 {
+			t.Errorf("%+v, %v: want the work that the new criterion demands", res, err)
+		}
+	})
+	t.Run("what the first refused may be enough, and costs nothing", func(t *testing.T) {
+		f := newFixture(t, write("done.txt", "yes\n"))
+		res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Contains("done.txt", "a typing error")))
+		mended := f.contract(withSteps(1), gate(verify.Contains("done.txt", "yes")))
+		s := f.script()
+		res, err := f.resume(res.RunID, Resumption{Contract: &mended})
+		if err != nil || res.Outcome.Kind != trace.Success || len(s.Requests()) != 0 {
+			t.Errorf("%+v, %v, %d completions", res, err, len(s.Requests()))
+		}
+	})
+	t.Run("its refusals are not told as those of the new one", func(t *testing.T) {
+		f := newFixture(t, write("done.txt", "yes\n"))
+		res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("cat", "first.txt")))
+		second := f.contract(withSteps(2), gate(verify.Command("cat", "second.txt")))
+		s := f.script(write("second.txt", "x"))
+		res, err := f.resume(res.RunID, Resumption{Contract: &second})
+		if err != nil || res.Outcome.Kind != trace.Success {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if told := lastUser(s); strings.Contains(told, "first.txt") || !strings.Contains(told, "second.txt") {
+			t.Errorf("the model is told:\n%s", told)
+		}
+	})
+}
+
 func TestWhatCannotBeResumedIsRefusedByName(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.resume(424242, Resumption{})

@@ -120,6 +120,7 @@ type rewind struct {
 	ws    *workspace.Workspace
 	row   *store.Rewinding
 	out   *trace.Rewound
+	stand map[string][]int64 // by path: the edits that a file's restore point takes back
 }
 
 func (r *rewind) run(ctx context.Context, what Undo) error {
@@ -144,6 +145,9 @@ func (r *rewind) add(ctx context.Context, i trace.RewoundItem, edits ...int64) e
 func (r *rewind) all(ctx context.Context) error {
 	points, err := r.store.RestorePoints(ctx, r.row.RunID)
 	if err != nil {
+		return err
+	}
+	if err := r.standing(ctx); err != nil {
 		return err
 	}
 	queued, err := r.row.Queue(ctx)
@@ -185,7 +189,24 @@ func (r *rewind) path(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := r.standing(ctx); err != nil {
+		return err
+	}
 	return r.file(ctx, p)
+}
+
+// standing finds the edits of each file that no earlier rewind took back.
+func (r *rewind) standing(ctx context.Context) error {
+	r.stand = map[string][]int64{}
+	for e, err := range r.store.Edits(ctx, r.row.RunID) {
+		if err != nil {
+			return err
+		}
+		if e.Reverted == 0 {
+			r.stand[e.Path] = append(r.stand[e.Path], e.ID)
+		}
+	}
+	return nil
 }
 
 // file puts one file back to what it was before the run first wrote it.
@@ -216,6 +237,9 @@ func (r *rewind) file(ctx context.Context, p store.RestorePoint) error {
 			return cause
 		}
 		i = failedItem(p.Path, err)
+	}
+	if i.Verdict == trace.Restored || i.Verdict == trace.Removed {
+		return r.add(ctx, i, r.stand[p.Path]...)
 	}
 	return r.add(ctx, i)
 }

@@ -114,6 +114,31 @@ func TestAFileThatWasMadeAgainIsTakenBackAgain(t *testing.T) {
 	f.gone("a.txt")
 }
 
+func TestWhatARestorePointTookBackStandsNoMore(t *testing.T) {
+	for name, what := range map[string]Undo{"file": {Path: "a.txt"}, "run": {All: true}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, write("a.txt", "one\n"), edit("a.txt", "one", "two"), readCall("a.txt"))
+			res := f.must(trace.StepCapReached, withSteps(3))
+			f.wants(res.RunID, what, map[string]trace.Undone{"a.txt": trace.Removed})
+			for _, e := range f.edits(res.RunID) {
+				if e.Reverted == 0 {
+					t.Errorf("the edit of step %d reads as one that stands", e.Step)
+				}
+			}
+			if paths, err := f.store.EditedPaths(context.Background(), res.RunID, 3); err != nil || len(paths) != 0 {
+				t.Errorf("files that the run wrote: %v, %v", paths, err)
+			}
+			c := f.contract(withSteps(9))
+			f.script(write("a.txt", "three\n"), scripted.Say("done"))
+			if _, err := f.resume(res.RunID, Resumption{Contract: &c}); err != nil {
+				t.Fatal(err)
+			}
+			f.wants(res.RunID, Undo{From: 1}, map[string]trace.Undone{"a.txt": trace.Applied}) // of what is not taken back
+			f.gone("a.txt")
+		})
+	}
+}
+
 func TestAFileThatWasDeletedAndMadeAnewIsTakenBack(t *testing.T) {
 	f := newFixture(t, write("a.txt", "one\n"), command("rm", "a.txt"), write("a.txt", "two\n"), scripted.Say("done"))
 	f.host.Policy = open.Layer("rm").AllowExec("rm *")

@@ -224,12 +224,13 @@ func (d *drive) authorise(ctx context.Context) (*trace.Outcome, error) {
 				continue
 			}
 			if st.pause != nil {
+				st.pause.Steps = d.last
 				return d.finish(ctx, *st.pause)
 			}
 		default:
 			d.refuse(st, c, j)
 		}
-		out, err := d.finish(ctx, trace.Outcome{Kind: trace.Refused})
+		out, err := d.finish(ctx, trace.Outcome{Kind: trace.Refused, Steps: d.last})
 		if err != nil {
 			return out, err
 		}

@@ -212,9 +212,11 @@ func (c *call) refuse(step int, decision, text string) {
 }
 
 // fingerprint names what the call asks for.
-func (c *call) fingerprint() string {
-	sum := sha256.Sum256(c.args)
-	return c.name + ":" + hex.EncodeToString(sum[:])
+func (c *call) fingerprint() string { return fingerprintOf(c.name, c.args) }
+
+func fingerprintOf(name string, args []byte) string {
+	sum := sha256.Sum256(args)
+	return name + ":" + hex.EncodeToString(sum[:])
 }
 
 // maxAnnounced is how many characters of a target a watcher is told: more than any

@@ -51,6 +51,12 @@ func (d *drive) lastWord(st *step) bool {
 	return st.answered && !st.misshapen && (d.criterion == nil || d.shape.closing)
 }
 
+// overBudget reports whether what the run has been billed for, with what belongs to
+// no step, is over its bound, so that it must not pay for anything more.
+func (d *drive) overBudget() bool {
+	return d.contract.Budget.TokensExceeded(d.spent + d.lost + d.owed)
+}
+
 // outcome is what the step leads to, or nil to go on.
 func (d *drive) outcome(st *step) *trace.Outcome {
 	for _, s := range stops {
