@@ -151,6 +151,9 @@ func (s *Store) scrub(ctx context.Context, op string) error {
 func (s *Store) truncate(ctx context.Context, op string) error {
 	deadline := time.Now().Add(s.opt.busyTimeout)
 	for {
+		if _, err := s.w.connect(ctx); err != nil {
+			return s.failure(ctx, op, err)
+		}
 		left, err := s.w.cutLog(ctx)
 		if err != nil {
 			return s.failure(ctx, op, err)

@@ -31,6 +31,9 @@ type Change struct {
 	Unlinked bool
 	// Unrecorded is why the journal did not take the change, which was made.
 	Unrecorded error `json:"-"`
+	// Unflushed is why nobody knows whether the change, which was made, survives the
+	// loss of power: the directory was not written out.
+	Unflushed error `json:"-"`
 	// Temp is the name of the file, beside the one that is changed, in which the
 	// new content is made ready. It is set while a change is announced to a
 	// Recaller and empty afterwards; see Discard.
@@ -146,11 +149,15 @@ func (w *Workspace) remove(ctx context.Context, rel string, check func(*target) 
 	if made(err); err != nil {
 		return err
 	}
-	if err := syncDir(t.parent); err != nil {
-		return failure("remove", rel, err)
-	}
+	unflushed := flushDir(t.parent)
 	w.memory.sawAbsent(w.dir.key(real))
-	return w.report(ctx, t, &c)
+	if err := w.report(ctx, t, &c); err != nil {
+		return err
+	}
+	if unflushed != nil {
+		return failure("remove", rel, fmt.Errorf("it is gone, and may come back when the power is lost: %w", unflushed))
+	}
+	return nil
 }
 
 func digestOf(data []byte) string {
@@ -281,9 +288,15 @@ func (w *Workspace) commit(ctx context.Context, t *target, data []byte, c *Chang
 		return err
 	}
 	err = t.replace(data, temp)
+	var partly *PartlyWrittenError
+	if errors.As(err, &partly) {
+		made(nil) // the announcement stays: it is all that says what happened
+		return err
+	}
 	if made(err); err != nil {
 		return err
 	}
+	c.Unflushed = flushDir(t.parent)
 	if err := w.report(ctx, t, c); err != nil {
 		c.Unrecorded = err
 	}
@@ -400,9 +413,6 @@ func (t *target) replace(data []byte, temp string) error {
 		return fail(err)
 	}
 	done = true
-	if err := syncDir(t.parent); err != nil {
-		return fail(err)
-	}
 	return nil
 }
 
@@ -426,14 +436,32 @@ func (t *target) overwrite(data []byte) error {
 	if names(f, info) > 1 {
 		return fmt.Errorf("write %s: it has other names, and its directory takes no new file that could replace it", show(t.real))
 	}
-	if _, err := f.WriteAt(data, 0); err != nil {
-		return fail(err)
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
 	}
-	if err := f.Truncate(int64(len(data))); err != nil {
-		return fail(err)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return fail(err)
+	if err != nil {
+		return &PartlyWrittenError{Path: t.real, Err: causeOf(err)}
 	}
 	return nil
 }
+
+// PartlyWrittenError says that a file that had to be overwritten in place, because its
+// directory takes no new file, may hold a part of the new content and a part of the
+// old. Its restore point has what it was.
+type PartlyWrittenError struct {
+	Path string
+	Err  error
+}
+
+func (e *PartlyWrittenError) Error() string {
+	return fmt.Sprintf("write %s: it was overwritten in part: %v", show(e.Path), e.Err)
+}
+
+func (e *PartlyWrittenError) Unwrap() error { return e.Err }
+
+// flushDir is syncDir, but for tests.
+var flushDir = syncDir

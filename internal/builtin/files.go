@@ -376,6 +376,10 @@ func (e *Env) writeFailed(verb, path string, err error) (tool.Result, error) {
 	if errors.As(err, &kind) {
 		return failed(verb+" error", verb+" error", e.notText(kind)+" It was not changed."), nil
 	}
+	var partly *workspace.PartlyWrittenError
+	if errors.As(err, &partly) {
+		return failed(verb+" error", verb+" error", err.Error()+". Read it before you go on."), nil
+	}
 	return failed(verb+" error", verb+" error", err.Error()+". "+printable(path)+" was not changed."), nil
 }
 
@@ -420,6 +424,9 @@ func writeNotes(c tool.Call, change workspace.Change) []string {
 	}
 	if change.Unrecorded != nil {
 		notes = append(notes, "the change could not be recorded, so it cannot be undone by itself")
+	}
+	if change.Unflushed != nil {
+		notes = append(notes, "the change is made, and may be lost with the power: its directory could not be written out")
 	}
 	return notes
 }
