@@ -147,7 +147,7 @@ func (hs *Handles) start(ctx context.Context, e *Env, c tool.Call, line *shellLi
 		return nil, err
 	}
 	h := &handle{n: n, tape: newTape(0, pollWindow), begun: make(chan struct{}), done: make(chan struct{})}
-	out, err := newRecording(h.tape)
+	out, err := newRecording(h.tape, e.ProxyToken)
 	if err != nil {
 		h.end = HandleState{Reason: err.Error()}
 		close(h.done)

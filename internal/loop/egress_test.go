@@ -162,10 +162,12 @@ func TestCommandsReachTheNamedHostsAndNoOthers(t *testing.T) {
 func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
 	named := newSite(t)
 	f := networked(t, named.host())
-	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *")
+	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *", "env", "cat")
 	var addr, status string
 	look := command("sh", "-c", `printf %s "$HTTP_PROXY" > login; env`)
-	m := f.script(client(named.URL, false), look, scripted.Say("done"))
+	m := f.script(client(named.URL, false), look,
+		shellCall("env | cat && env >/dev/null && sh -c 'env >&2'"),
+		startCall("env; sh -c 'printf out >left'"), until("left"), pollCall(1), scripted.Say("done"))
 	f.host.Observer = trace.ObserverFunc(func(e trace.Event) trace.Flow {
 		if _, text, ok := strings.Cut(f.read("login"), "@"); ok && addr == "" {
 			addr = text
@@ -179,6 +181,9 @@ func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
 	})
 	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Egress.ProxyLogin = true })
 	contains(t, "the results", resultsOf(m), "answer 200 hello", "HTTP_PROXY=http://run:*")
+	if n := strings.Count(resultsOf(m), "\nHTTP_PROXY=http://run:*"); n < 4 {
+		t.Errorf("only %d of the environments were told", n)
+	}
 	if !strings.HasPrefix(status, "407 ") {
 		t.Errorf("another program of this host got %q from the proxy, want 407", status)
 	}

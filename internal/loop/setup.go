@@ -138,6 +138,7 @@ func (d *drive) builtinTools() []tool.Tool {
 		},
 		Begin:            d.beginLine,
 		LineWall:         d.profile.Limits.Wall,
+		ProxyToken:       d.profile.Egress.ProxyToken,
 		Mode:             d.profile.Mode,
 		Handles:          d.handles,
 		Resolve:          d.resolve,
