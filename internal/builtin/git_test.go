@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/tool"
 )
 
 // repo is a bench whose workspace is a repository with one commit.
@@ -372,7 +375,20 @@ func TestIncludedAndWorktreeConfigurationCounts(t *testing.T) {
 }
 
 func TestEnvironmentOfTheHostDoesNotSteerGit(t *testing.T) {
-	r := newRepo(t, policy.Permissive())
+	for _, mode := range []sandbox.Mode{sandbox.WorkspaceWrite, sandbox.FullAccess} {
+		t.Run(string(mode), func(t *testing.T) { hostDoesNotSteerGit(t, mode) })
+	}
+}
+
+func hostDoesNotSteerGit(t *testing.T, mode sandbox.Mode) {
+	r := newRepo(t, policy.Permissive(), func(e *Env) {
+		e.RunNarrowed = func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
+			p := sandbox.Profile{Workspace: c.Workspace.Root(), Mode: mode}
+			narrow(&p)
+			return sandbox.Run(ctx, cmd, p)
+		}
+	})
+	head := strings.TrimSpace(r.git("rev-parse", "HEAD"))
 	other := t.TempDir()
 	gitIn(t, other, "init", "-q", "-b", "elsewhere")
 	t.Setenv("GIT_DIR", filepath.Join(other, ".git"))
@@ -386,6 +402,14 @@ func TestEnvironmentOfTheHostDoesNotSteerGit(t *testing.T) {
 	wantHas(t, got, "first")
 	if res.Failed {
 		t.Errorf("git_log = %q", got)
+	}
+	repo, err := OpenRepository(t.Context(), r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	if got, err := repo.Head(t.Context()); err != nil || got != head {
+		t.Errorf("the host's own repository is at %q, %v; want %s", got, err, head)
 	}
 	if _, err := os.Stat(filepath.Join(other, "trace")); err == nil {
 		t.Error("the host's GIT_TRACE reached git")
