@@ -237,9 +237,13 @@ func (g *gitCall) repositoryAbove() bool {
 
 // linkedRepository are the directories that a linked worktree writes outside of
 // itself: its own administrative directory and the shared one. The repository
-// must name the worktree as well: a .git file alone could be somebody's wish.
+// must name the worktree as well: a .git file alone could be somebody's wish, and so
+// could an administrative directory that does not lie where the shared one has them.
 func linkedRepository(root, gitDir, common string) []string {
 	if rel, err := filepath.Rel(root, gitDir); err == nil && filepath.IsLocal(rel) {
+		return nil
+	}
+	if rel, err := filepath.Rel(filepath.Join(common, "worktrees"), gitDir); err != nil || rel != filepath.Base(gitDir) {
 		return nil
 	}
 	back, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))

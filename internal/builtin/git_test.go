@@ -572,3 +572,45 @@ func TestGitTimeoutKillsIt(t *testing.T) {
 		t.Errorf("git_log = %q, %+v, want it timed out", got, res)
 	}
 }
+
+// A command may write its temporary directory, and there an administrative directory
+// that names the workspace as its worktree and somebody else's repository as its own.
+func TestAForgedWorktreeOpensNoOtherRepository(t *testing.T) {
+	b := newBench(t, policy.Permissive())
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim, fake := filepath.Join(base, "victim"), filepath.Join(base, "fake")
+	if err := os.MkdirAll(fake, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, base, "init", "-q", "-b", "main", victim)
+	gitIn(t, victim, "commit", "-q", "--allow-empty", "-m", "first")
+	before := gitIn(t, victim, "rev-parse", "main")
+	common := filepath.Join(victim, ".git")
+	for name, text := range map[string]string{
+		"gitdir": filepath.Join(b.root, ".git"), "HEAD": "ref: refs/heads/main", "commondir": common,
+	} {
+		if err := os.WriteFile(filepath.Join(fake, name), []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write(".git", "gitdir: "+fake+"\n")
+	b.write("a.txt", "planted\n")
+	if extra := linkedRepository(b.root, fake, common); extra != nil {
+		t.Errorf("linkedRepository = %q for a directory that is not the repository's", extra)
+	}
+	host, err := sandbox.Probe(t.Context())
+	if err != nil || !host.Rung().ConfinesWrites() {
+		return // nothing keeps git from it on this host
+	}
+	_, _ = b.call("git_add", `{"paths":["a.txt"]}`)
+	_, _ = b.call("git_commit", `{"message":"planted"}`)
+	if after := gitIn(t, victim, "rev-parse", "main"); after != before {
+		t.Error("a commit was made in a repository that the workspace has no part in")
+	}
+}
