@@ -226,6 +226,9 @@ func (h *handle) run(ctx context.Context, r *shellRun, out *recording) {
 	h.end = HandleState{Killed: h.killed, Reason: h.reason}
 	switch res := r.last.result; {
 	case h.killed:
+		if res != nil && res.Survived {
+			h.end.Reason += ", and it could not be killed"
+		}
 	case r.stop != nil:
 		h.end.Reason = r.stop.Error()
 	case res != nil && res.Cap != "":
