@@ -100,7 +100,7 @@ func (a Applied) String() string {
 	}
 	switch a.Egress {
 	case EgressNone:
-		if a.Rung == RungNamespaces {
+		if a.Rung == RungNamespaces || a.Rung == RungBubblewrap {
 			parts = append(parts, "no network but a private loopback, on which a command's own servers work")
 			break
 		}

@@ -74,9 +74,11 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 			err = held(t.pid, t.group, limiter(t.pid, limits))
 		}
 		_ = theirs.Close()
+		inner := 0
 		if err == nil {
-			err = awaitChild(lines)
+			inner, err = awaitChild(lines)
 		}
+		t.helpers = []int{t.pid, inner}
 		if err != nil {
 			_ = unix.Kill(-t.pid, unix.SIGKILL)
 			_, _ = proc.Wait()
@@ -121,16 +123,17 @@ func (s *spec) bwrapFilter() (*os.File, error) {
 }
 
 // awaitChild reads until bubblewrap says that the boundary stands and the
-// command is its child.
-func awaitChild(lines *bufio.Reader) error {
+// command is its child's: the first process of the namespace, which only waits. It
+// returns that one's id.
+func awaitChild(lines *bufio.Reader) (int, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return errors.New("bubblewrap ended before it had a child")
+			return 0, errors.New("bubblewrap ended before it had a child")
 		}
 		var st bwrapStatus
 		if json.Unmarshal(line, &st) == nil && st.ChildPID != nil {
-			return nil
+			return *st.ChildPID, nil
 		}
 	}
 }

@@ -116,12 +116,12 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 	for _, dir := range s.roots {
 		p.add(dir, write&^beneathDenied(dir, s.denied), fs)
 	}
-	p.add(s.temp, write, fs)
+	p.add(s.temp, write&^holdingDenied(s.temp, s.denied), fs)
 	for _, d := range devices {
 		p.add(d, deviceRights, fs)
 	}
 	if s.profile.Mode != ReadOnly {
-		p.add("/dev/shm", write, fs)
+		p.add("/dev/shm", write&^holdingDenied("/dev/shm", s.denied), fs)
 	}
 	if p.fs&fsResolveUnix != 0 {
 		// A project's own sockets work; those of other programs do not.
@@ -215,6 +215,15 @@ func readRules(denied []string, fs fileView) []landlockRule {
 // rights to begin with when something in or above it is denied.
 func beneathDenied(dir string, denied []string) uint64 {
 	if slices.ContainsFunc(denied, func(d string) bool { return d == dir || beneath(d, dir) || beneath(dir, d) }) {
+		return readRights
+	}
+	return 0
+}
+
+// holdingDenied is beneathDenied for a directory that is granted for what commands
+// make in it, wherever it lies: reading is taken only where something denied is in it.
+func holdingDenied(dir string, denied []string) uint64 {
+	if slices.ContainsFunc(denied, func(d string) bool { return d == dir || beneath(d, dir) }) {
 		return readRights
 	}
 	return 0

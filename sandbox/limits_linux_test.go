@@ -97,6 +97,35 @@ func TestCeilingsEndTheWholeTree(t *testing.T) {
 	}
 }
 
+// What a rung itself needs to hold its boundary does not count.
+func TestTheCeilingOnProcessesIsForThoseOfTheCommand(t *testing.T) {
+	for _, p := range everyRung(t, realTempDir(t)) {
+		t.Run(string(p.only)+string(p.Mode), func(t *testing.T) {
+			p.Limits.Processes = 2
+			r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", "sleep 0.3 & wait; echo ok"}}, p)
+			if err != nil || !r.Success() || !r.Applied.InForce(CapProcesses) {
+				t.Errorf("two processes of two: %+v, %v", r, err)
+			}
+			r, err = Run(t.Context(), Cmd{Argv: []string{"sh", "-c", "sleep 30 & sleep 30 & wait"}}, p)
+			if err != nil || r.Cap != CapProcesses {
+				t.Errorf("three processes of two: %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// A child that has ended and that nobody waited for is nothing that still runs.
+func TestADeadChildIsNoLeftover(t *testing.T) {
+	for _, p := range everyRung(t, realTempDir(t)) {
+		t.Run(string(p.only)+string(p.Mode), func(t *testing.T) {
+			r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", "sleep 0.1 & exec sleep 0.5"}}, p)
+			if err != nil || !r.Success() || r.Leftover {
+				t.Errorf("got %+v, %v; want no leftover", r, err)
+			}
+		})
+	}
+}
+
 func TestWithoutACeilingNothingIsEnded(t *testing.T) {
 	r := run(t, Profile{Workspace: t.TempDir(), Limits: Limits{CPU: time.Minute, Memory: 4 << 30, Processes: 1000, OpenFiles: 100, Wall: time.Minute}}, "sh", "-c", "sleep 0.2; echo ok")
 	if !r.Success() || len(r.Applied.Caps) != 5 || len(r.Applied.Uncapped) != 0 {

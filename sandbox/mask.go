@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"encoding/base64"
+	"io"
 	"strings"
 )
 
@@ -41,6 +42,35 @@ func (t ProxyToken) spellings() [][]byte {
 		return nil
 	}
 	return [][]byte{[]byte(t), []byte(base64.StdEncoding.EncodeToString([]byte(ProxyUser + ":" + string(t))))}
+}
+
+// Blot returns a writer that passes on to w what is written to it, with t blotted
+// out as in the output of a command. It is for output that a command writes to a
+// file of the caller's, which [Start] does not see. Close passes on what was held
+// back because t may begin there, and does not close w. The result is not for use
+// by several goroutines at once; without a token nothing is held back.
+func (t ProxyToken) Blot(w io.Writer) io.WriteCloser {
+	return &blotter{masker{hide: t.spellings()}, w}
+}
+
+type blotter struct {
+	mask masker
+	w    io.Writer
+}
+
+func (b *blotter) Write(p []byte) (int, error) {
+	if len(b.mask.hide) == 0 {
+		return b.w.Write(p)
+	}
+	if _, err := b.w.Write(b.mask.next(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (b *blotter) Close() error {
+	_, err := b.w.Write(b.mask.rest())
+	return err
 }
 
 // masker blots out what must not be shown from a stream, also where it comes in

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,16 @@ func TestATokenIsBlottedOutHoweverItComesInPieces(t *testing.T) {
 			got.Write(m.rest())
 			if got.String() != tc.want {
 				t.Errorf("%q in pieces of %d: got %q, want %q", tc.in, size, got.String(), tc.want)
+			}
+			var blotted strings.Builder
+			w := testToken.Blot(&blotted)
+			for piece := range slices.Chunk([]byte(tc.in), size) {
+				if n, err := w.Write(piece); n != len(piece) || err != nil {
+					t.Fatalf("Write = %d, %v", n, err)
+				}
+			}
+			if err := w.Close(); err != nil || blotted.String() != tc.want {
+				t.Errorf("%q written in pieces of %d: got %q, %v, want %q", tc.in, size, blotted.String(), err, tc.want)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"slices"
 	"time"
 )
 
@@ -91,7 +92,7 @@ func (m *meter) sample() usage {
 		there[st.pid] = spent{st.start, st.utime + st.stime}
 		own += st.utime + st.stime
 		reaped += st.utime + st.stime + st.cutime + st.cstime
-		if st.state == 'Z' || st.state == 'X' {
+		if st.state == 'Z' || st.state == 'X' || slices.Contains(m.tree.helpers, st.pid) {
 			continue
 		}
 		u.memory += st.rss * uint64(os.Getpagesize())

@@ -25,6 +25,11 @@ import (
 // packages of the host program that it is built from initialise.
 const startWithin = 10 * time.Second
 
+// maxRelays are the connections to the proxy that are carried at one time; more
+// wait. Each takes descriptors of this process, of which the command must not be
+// able to take all.
+const maxRelays = 256
+
 // launchNamespaces starts s in fresh namespaces. The first process there is
 // this executable again, as the shim; its end is the end of all others.
 func launchNamespaces(s *spec, a *Applied) (*child, error) {
@@ -190,6 +195,7 @@ func (h *helper) start(s *spec, o *shim.Order, ruleset int) error {
 		return err
 	}
 	h.pid, h.born = h.proc.Pid, time.Now()
+	h.helpers = []int{h.pid}
 	if h.group != nil {
 		if err := h.group.add(h.pid); err != nil {
 			h.group.remove()
@@ -343,13 +349,24 @@ func (h *helper) kill() {
 // listens on the host's at the same port.
 func (h *helper) forward(proxy netip.AddrPort) {
 	h.conns = map[net.Conn]bool{}
+	slots := make(chan struct{}, maxRelays)
 	h.relays.Go(func() {
 		for {
+			slots <- struct{}{}
 			in, err := h.listener.Accept()
-			if err != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			h.relays.Go(func() { h.relay(in, proxy) })
+			if err != nil {
+				// Out of descriptors, as a rule: what is open must close first.
+				<-slots
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+			h.relays.Go(func() {
+				defer func() { <-slots }()
+				h.relay(in, proxy)
+			})
 		}
 	})
 }

@@ -15,6 +15,10 @@ import (
 // holds a stream makes it pass.
 const waitDelay = 2 * time.Second
 
+// killDelay is how long a killed program may take to be gone, with what it has to
+// give back. Only one that runs as another user, as under sudo, takes longer.
+const killDelay = 10 * time.Second
+
 // errKilled marks a kill that [Process.Kill] asked for.
 var errKilled = errors.New("killed")
 
@@ -23,6 +27,7 @@ var errKilled = errors.New("killed")
 type Process struct {
 	spec       *spec
 	removeTemp func() error
+	killDelay  time.Duration
 	started    time.Time
 	child      *child
 	applied    Applied
@@ -48,6 +53,7 @@ func newProcess(s *spec, removeTemp func() error) *Process {
 	return &Process{
 		spec:       s,
 		removeTemp: removeTemp,
+		killDelay:  killDelay,
 		stdout:     newCapture(limit),
 		stderr:     newCapture(limit),
 		output:     newCapture(limit),
@@ -73,7 +79,8 @@ func (p *Process) Pids() []int {
 // Applied is what holds for this command.
 func (p *Process) Applied() Applied { return p.applied }
 
-// Done is closed when nothing of the command is left and Wait would not block.
+// Done is closed when nothing of the command is left and Wait would not block. See
+// [Result.Survived] for the one exception.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait returns how the command ended, once nothing of it is left and its output
@@ -321,7 +328,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	if r.Killed {
 		p.child.kill()
-		<-p.child.exited
+		r.Survived = !p.exitsWithin(p.killDelay)
 	}
 	close(stopMonitor)
 	if over != nil {
@@ -332,7 +339,18 @@ func (p *Process) supervise(ctx context.Context) {
 	close(p.done)
 }
 
-// settle fills in the result once the program itself is gone.
+func (p *Process) exitsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-p.child.exited:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// settle fills in the result once the program itself is gone, or could not be killed.
 func (p *Process) settle(r *Result) {
 	// The leftovers were killed before the program was reaped; what still holds a
 	// stream got away from the kill.
@@ -349,7 +367,20 @@ func (p *Process) settle(r *Result) {
 	if p.stdin != nil {
 		_ = p.stdin.Close()
 	}
-	end := p.child.end
+	release := func() {
+		p.child.release()
+		_ = p.removeTemp()
+	}
+	end := ending{code: -1}
+	if r.Survived {
+		go func() {
+			<-p.child.exited
+			release()
+		}()
+	} else {
+		end = p.child.end
+		release()
+	}
 	r.Leftover = end.leftover && !r.Killed
 	r.Signal = end.signal
 	r.CPU = end.cpu
@@ -360,9 +391,7 @@ func (p *Process) settle(r *Result) {
 		r.Cap = end.cap
 		r.Exit = -1
 	}
-	p.child.release()
 	r.Stdout, r.Stderr, r.Output = p.stdout.output(), p.stderr.output(), p.output.output()
-	_ = p.removeTemp()
 	r.Duration = time.Since(p.started)
 	p.result = r
 }

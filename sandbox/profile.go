@@ -28,6 +28,10 @@ type Cmd struct {
 	// a name wins. A name that the profile scrubs is removed again.
 	Env []string
 
+	// Unset names variables that the command does not get, wherever they come from,
+	// also under [FullAccess].
+	Unset []string
+
 	// Stdin is what the command reads. Nil is the null device. An *os.File is
 	// handed over as it is; anything else is copied by a goroutine, and a reader
 	// that blocks after the command has ended must be closed by the caller.

@@ -32,6 +32,9 @@ type Result struct {
 	// Killed says that the harness ended it: by a cap, by the end of the context
 	// or by Process.Kill.
 	Killed bool
+	// Survived says that it could not be killed and still runs: the host may not
+	// signal it, because it runs as another user, as under sudo in [FullAccess].
+	Survived bool
 	// Leftover says that the command had ended and something it started was
 	// still running, and was killed.
 	Leftover bool

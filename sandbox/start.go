@@ -158,7 +158,7 @@ func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
 	}
 	s := &spec{argv: slices.Clone(c.Argv), profile: p, host: host, marker: MarkerEnv + "=" + rand.Text()}
 	env, report := Environ(p, c.Env...)
-	s.env = append(env, s.marker)
+	s.env = append(dropNames(env, c.Unset...), s.marker)
 	if p.Mode.Contained() {
 		work, err := realDir(p.Workspace)
 		if err != nil {

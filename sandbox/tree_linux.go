@@ -22,6 +22,9 @@ type tree struct {
 	born   time.Time
 	group  *cgroup // nil where none could be made
 	sure   bool    // no process can leave the group
+	// helpers are members that are the rung's own and not the command's: they count
+	// neither for its ceilings on memory and processes nor as something left of it.
+	helpers []int
 
 	mu     sync.Mutex
 	reaped bool // pid may belong to a stranger
@@ -93,7 +96,7 @@ func (t *tree) alone() bool {
 		return false
 	}
 	members, err := t.group.members()
-	return err == nil && !slices.ContainsFunc(members, func(pid int) bool { return pid != t.pid })
+	return err == nil && !slices.ContainsFunc(members, t.other)
 }
 
 // killRest ends what is left when the program has ended but is not yet reaped,
@@ -102,12 +105,12 @@ func (t *tree) killRest() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.group != nil {
-		others := slices.DeleteFunc(t.group.pids(), func(pid int) bool { return pid == t.pid })
-		if len(others) > 0 {
+		others := slices.ContainsFunc(t.group.pids(), t.other)
+		if others {
 			t.group.kill()
 		}
-		if len(others) > 0 || t.sure {
-			return len(others) > 0
+		if others || t.sure {
+			return others
 		}
 		// Where nothing is confined a process may have moved itself to another
 		// group; the search below is for those.
@@ -116,6 +119,10 @@ func (t *tree) killRest() bool {
 	_ = unix.Kill(-t.pid, unix.SIGKILL)
 	return t.killMarked() || left
 }
+
+// other reports whether a member is neither the program nor a helper. Helpers may
+// still be on their way out when the program that they served has ended.
+func (t *tree) other(pid int) bool { return pid != t.pid && !slices.Contains(t.helpers, pid) }
 
 // groupLives reports whether a process other than the leader is in the group.
 // It is asked only while the leader is a zombie.
@@ -135,8 +142,8 @@ func (t *tree) killMarked() bool {
 		if len(live) == 0 {
 			return found
 		}
-		found = true
 		for _, pid := range live {
+			found = found || t.other(pid)
 			t.killOne(pid)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // What a command leaves in some places of a workspace is run or obeyed later,
@@ -28,8 +29,11 @@ const (
 var controlFiles = []string{"io.toml", "io.local.toml"}
 
 // inGit are the watched places of a git directory. Git itself replaces the
-// settings by renaming, so only the hooks can be kept by a mount.
-var inGit = []string{"hooks", "config", "config.worktree", "info/attributes"}
+// settings by renaming, so only the hooks can be kept by a mount. commonDir names
+// another directory to take the settings and the hooks from.
+var inGit = []string{"hooks", "config", "config.worktree", "info/attributes", commonDir}
+
+const commonDir = "commondir"
 
 // ProtectedPaths returns the existing places in a workspace that commands have
 // no business to change and that a mount can keep: the harness's configuration
@@ -59,7 +63,9 @@ func ProtectedPaths(workspace string) []string {
 
 // Watch compares the protected places of a workspace at two times: the
 // harness's configuration, and in the repository and every one nested in it the
-// hooks and the settings. It is not for use by several goroutines at once.
+// hooks and the settings. A directory that git would take for a repository by what
+// is in it counts as one, whatever its name is. It is not for use by several
+// goroutines at once.
 type Watch struct {
 	root string
 	seen map[string]string // path relative to root: what is there
@@ -113,6 +119,10 @@ func (w *Watch) look() map[string]string {
 		switch d.Name() {
 		case ".gitmodules":
 			w.note(found, path)
+		case "HEAD":
+			if dir := filepath.Dir(path); looksLikeGit(dir) {
+				w.notePlaces(found, dir)
+			}
 		case ".git":
 			w.noteGit(found, path, d)
 			if d.IsDir() {
@@ -137,16 +147,53 @@ func (w *Watch) noteGit(found map[string]string, git string, d fs.DirEntry) {
 		w.note(found, git)
 		return
 	}
-	for _, place := range inGit {
-		w.note(found, filepath.Join(git, filepath.FromSlash(place)))
+	w.notePlaces(found, git)
+	// The repositories of submodules, and what is a linked worktree's own.
+	for _, nested := range []string{"modules", "worktrees"} {
+		_ = filepath.WalkDir(filepath.Join(git, nested), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == "HEAD" {
+				w.notePlaces(found, filepath.Dir(path))
+			}
+			if err == nil && d.Name() == "hooks" && d.IsDir() {
+				w.note(found, path)
+			}
+			return nil
+		})
 	}
-	modules := filepath.Join(git, "modules")
-	_ = filepath.WalkDir(modules, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && (d.Name() == "hooks" && d.IsDir() || d.Name() == "config" && !d.IsDir()) {
-			w.note(found, path)
+}
+
+// looksLikeGit reports whether git would take dir, which has a HEAD, for a
+// repository without a .git.
+func looksLikeGit(dir string) bool {
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return exists(commonDir) || exists("objects") && exists("refs")
+}
+
+func (w *Watch) notePlaces(found map[string]string, git string) {
+	for _, place := range inGit {
+		path := filepath.Join(git, filepath.FromSlash(place))
+		if place == commonDir && leadsUp(path) {
+			continue
 		}
-		return nil
-	})
+		w.note(found, path)
+	}
+}
+
+// leadsUp reports whether the file at path says what git itself writes for a linked
+// worktree: that the repository is the one that it lies in.
+func leadsUp(path string) bool {
+	if filepath.Base(filepath.Dir(filepath.Dir(path))) != "worktrees" {
+		return false
+	}
+	fi, err := os.Lstat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 16 {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	return err == nil && strings.TrimSpace(string(text)) == "../.."
 }
 
 // note records what is at path; of a directory, what is in it.

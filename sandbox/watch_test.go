@@ -42,6 +42,39 @@ func TestWatchFindsWhatWouldBeRunLater(t *testing.T) {
 		{"settings of a nested repository", func(t *testing.T, root string) { put(t, root, "deep/a/b/c/.git/config", "x") }, []string{"deep/a/b/c/.git/config"}},
 		{"a git file that leads elsewhere", func(t *testing.T, root string) { put(t, root, "sub/.git", "gitdir: ../evil") }, []string{"sub/.git"}},
 		{"hooks of a submodule", func(t *testing.T, root string) { put(t, root, ".git/modules/a/b/hooks/x", "x") }, []string{".git/modules/a/b/hooks/x"}},
+		{"settings of a submodule", func(t *testing.T, root string) {
+			put(t, root, ".git/modules/a/HEAD", "x")
+			put(t, root, ".git/modules/a/config", "x")
+			put(t, root, ".git/modules/a/info/attributes", "x")
+		}, []string{".git/modules/a/config", ".git/modules/a/info/attributes"}},
+		{"settings from elsewhere", func(t *testing.T, root string) { put(t, root, ".git/commondir", "../evil") }, []string{".git/commondir"}},
+		{"settings of a submodule from elsewhere", func(t *testing.T, root string) {
+			put(t, root, ".git/modules/a/HEAD", "x")
+			put(t, root, ".git/modules/a/commondir", "../..")
+		}, []string{".git/modules/a/commondir"}},
+		{"a linked worktree as git makes it", func(t *testing.T, root string) {
+			put(t, root, ".git/worktrees/w/HEAD", "x")
+			put(t, root, ".git/worktrees/w/commondir", "../..\n")
+			put(t, root, ".git/worktrees/w/gitdir", "/w/.git")
+		}, nil},
+		{"a linked worktree with settings of its own", func(t *testing.T, root string) {
+			put(t, root, ".git/worktrees/w/HEAD", "x")
+			put(t, root, ".git/worktrees/w/commondir", "../../evil\n")
+			put(t, root, ".git/worktrees/w/config.worktree", "x")
+		}, []string{".git/worktrees/w/commondir", ".git/worktrees/w/config.worktree"}},
+		{"a repository without a .git", func(t *testing.T, root string) {
+			put(t, root, "docs/HEAD", "ref: refs/heads/x")
+			put(t, root, "docs/objects/x", "x")
+			put(t, root, "docs/refs/x", "x")
+			put(t, root, "docs/config", "x")
+			put(t, root, "docs/hooks/x", "x")
+		}, []string{"docs/config", "docs/hooks/x"}},
+		{"the workspace becomes a repository without a .git", func(t *testing.T, root string) {
+			put(t, root, "HEAD", "ref: refs/heads/x")
+			put(t, root, "commondir", "evil")
+			put(t, root, "config", "x")
+		}, []string{"commondir", "config"}},
+		{"files that only look like it", func(t *testing.T, root string) { put(t, root, "notes/HEAD", "x"); put(t, root, "notes/config", "x") }, nil},
 		{"the list of submodules", func(t *testing.T, root string) { put(t, root, ".gitmodules", "x") }, []string{".gitmodules"}},
 		{"the harness's configuration is made", func(t *testing.T, root string) { put(t, root, "io.toml", "x"); put(t, root, "io.local.toml", "x") }, []string{"io.local.toml", "io.toml"}},
 	} {

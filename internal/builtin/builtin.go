@@ -27,9 +27,8 @@ type Env struct {
 	// Required.
 	Run func(ctx context.Context, c tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error)
 
-	// RunNarrowed is Run after narrow has changed the run's profile: git uses it
-	// to drop the host's GIT_ variables, and reads under a read-only profile. Nil
-	// means that Run serves these commands too.
+	// RunNarrowed is Run after narrow has changed the run's profile: git reads under
+	// a read-only one. Nil means that Run serves these commands too.
 	RunNarrowed func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error)
 
 	// Begin announces a command line and returns what starts its commands. One that
@@ -40,6 +39,10 @@ type Env struct {
 	// LineWall is the wall clock that the caller's ceilings give a command, which a
 	// line has as a whole. Zero means none but ExecTimeout.
 	LineWall time.Duration
+
+	// ProxyToken is what must not be shown of what a line prints: the login of the
+	// run's proxy, which stands in the environment of its commands.
+	ProxyToken sandbox.ProxyToken
 
 	// Mode is where commands may write: under read-only a redirect may not either.
 	Mode sandbox.Mode

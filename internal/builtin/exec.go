@@ -206,6 +206,9 @@ var denials = regexp.MustCompile(`(?i)permission denied|operation not permitted|
 // a fault of the project.
 func resultNotes(res *sandbox.Result) string {
 	var s string
+	if res.Survived {
+		s += "\n[it could not be killed, as it runs as another user, and still runs]"
+	}
 	if res.Leftover {
 		s += "\n[something that it had started was still running and was killed]"
 	}

@@ -143,7 +143,7 @@ func (g *gitCall) git(command []string, paths ...string) (gitResult, error) {
 	if err := checkArgv(argv); err != nil {
 		return gitResult{}, errors.New("too many paths for one git command: name fewer, or a directory")
 	}
-	cmd := sandbox.Cmd{Argv: argv, Env: g.gitEnv(), Stdout: g.stdout}
+	cmd := sandbox.Cmd{Argv: argv, Env: g.gitEnv(), Unset: g.foreign(), Stdout: g.stdout}
 	res, timedOut, err := g.env.bounded(g.ctx, g.env.timeout(), func(ctx context.Context) (*sandbox.Result, error) {
 		if g.env.RunNarrowed == nil {
 			return g.env.Run(ctx, g.call, cmd)
@@ -159,18 +159,22 @@ func (g *gitCall) git(command []string, paths ...string) (gitResult, error) {
 	return gitResult{Result: res, timedOut: timedOut}, nil
 }
 
-// narrow drops what the host's environment tells git, and lets readers write
-// nothing.
-func (g *gitCall) narrow(p *sandbox.Profile) {
+// foreign names what the host's environment tells git: a program that git itself
+// has started, as from a hook, finds there which repository that was for.
+func (g *gitCall) foreign() []string {
 	ours := g.gitEnv()
-	var drop []string
+	var names []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		if strings.HasPrefix(strings.ToUpper(name), "GIT_") && !slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") }) {
-			drop = append(drop, name)
+			names = append(names, name)
 		}
 	}
-	p.Env.Drop = append(slices.Clip(p.Env.Drop), drop...)
+	return names
+}
+
+// narrow lets readers write nothing.
+func (g *gitCall) narrow(p *sandbox.Profile) {
 	if !g.tool.writes && (p.Mode == "" || p.Mode == sandbox.WorkspaceWrite) {
 		p.Mode = sandbox.ReadOnly
 	}
@@ -233,9 +237,13 @@ func (g *gitCall) repositoryAbove() bool {
 
 // linkedRepository are the directories that a linked worktree writes outside of
 // itself: its own administrative directory and the shared one. The repository
-// must name the worktree as well: a .git file alone could be somebody's wish.
+// must name the worktree as well: a .git file alone could be somebody's wish, and so
+// could an administrative directory that does not lie where the shared one has them.
 func linkedRepository(root, gitDir, common string) []string {
 	if rel, err := filepath.Rel(root, gitDir); err == nil && filepath.IsLocal(rel) {
+		return nil
+	}
+	if rel, err := filepath.Rel(filepath.Join(common, "worktrees"), gitDir); err != nil || rel != filepath.Base(gitDir) {
 		return nil
 	}
 	back, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/tool"
 )
 
 // repo is a bench whose workspace is a repository with one commit.
@@ -372,7 +375,20 @@ func TestIncludedAndWorktreeConfigurationCounts(t *testing.T) {
 }
 
 func TestEnvironmentOfTheHostDoesNotSteerGit(t *testing.T) {
-	r := newRepo(t, policy.Permissive())
+	for _, mode := range []sandbox.Mode{sandbox.WorkspaceWrite, sandbox.FullAccess} {
+		t.Run(string(mode), func(t *testing.T) { hostDoesNotSteerGit(t, mode) })
+	}
+}
+
+func hostDoesNotSteerGit(t *testing.T, mode sandbox.Mode) {
+	r := newRepo(t, policy.Permissive(), func(e *Env) {
+		e.RunNarrowed = func(ctx context.Context, c tool.Call, cmd sandbox.Cmd, narrow func(*sandbox.Profile)) (*sandbox.Result, error) {
+			p := sandbox.Profile{Workspace: c.Workspace.Root(), Mode: mode}
+			narrow(&p)
+			return sandbox.Run(ctx, cmd, p)
+		}
+	})
+	head := strings.TrimSpace(r.git("rev-parse", "HEAD"))
 	other := t.TempDir()
 	gitIn(t, other, "init", "-q", "-b", "elsewhere")
 	t.Setenv("GIT_DIR", filepath.Join(other, ".git"))
@@ -386,6 +402,14 @@ func TestEnvironmentOfTheHostDoesNotSteerGit(t *testing.T) {
 	wantHas(t, got, "first")
 	if res.Failed {
 		t.Errorf("git_log = %q", got)
+	}
+	repo, err := OpenRepository(t.Context(), r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	if got, err := repo.Head(t.Context()); err != nil || got != head {
+		t.Errorf("the host's own repository is at %q, %v; want %s", got, err, head)
 	}
 	if _, err := os.Stat(filepath.Join(other, "trace")); err == nil {
 		t.Error("the host's GIT_TRACE reached git")
@@ -546,5 +570,47 @@ func TestGitTimeoutKillsIt(t *testing.T) {
 	got, res := b.call("git_log", `{}`)
 	if !res.Failed || !strings.Contains(got, "time") {
 		t.Errorf("git_log = %q, %+v, want it timed out", got, res)
+	}
+}
+
+// A command may write its temporary directory, and there an administrative directory
+// that names the workspace as its worktree and somebody else's repository as its own.
+func TestAForgedWorktreeOpensNoOtherRepository(t *testing.T) {
+	b := newBench(t, policy.Permissive())
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim, fake := filepath.Join(base, "victim"), filepath.Join(base, "fake")
+	if err := os.MkdirAll(fake, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, base, "init", "-q", "-b", "main", victim)
+	gitIn(t, victim, "commit", "-q", "--allow-empty", "-m", "first")
+	before := gitIn(t, victim, "rev-parse", "main")
+	common := filepath.Join(victim, ".git")
+	for name, text := range map[string]string{
+		"gitdir": filepath.Join(b.root, ".git"), "HEAD": "ref: refs/heads/main", "commondir": common,
+	} {
+		if err := os.WriteFile(filepath.Join(fake, name), []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write(".git", "gitdir: "+fake+"\n")
+	b.write("a.txt", "planted\n")
+	if extra := linkedRepository(b.root, fake, common); extra != nil {
+		t.Errorf("linkedRepository = %q for a directory that is not the repository's", extra)
+	}
+	host, err := sandbox.Probe(t.Context())
+	if err != nil || !host.Rung().ConfinesWrites() {
+		return // nothing keeps git from it on this host
+	}
+	_, _ = b.call("git_add", `{"paths":["a.txt"]}`)
+	_, _ = b.call("git_commit", `{"message":"planted"}`)
+	if after := gitIn(t, victim, "rev-parse", "main"); after != before {
+		t.Error("a commit was made in a repository that the workspace has no part in")
 	}
 }

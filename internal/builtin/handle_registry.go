@@ -147,7 +147,7 @@ func (hs *Handles) start(ctx context.Context, e *Env, c tool.Call, line *shellLi
 		return nil, err
 	}
 	h := &handle{n: n, tape: newTape(0, pollWindow), begun: make(chan struct{}), done: make(chan struct{})}
-	out, err := newRecording(h.tape)
+	out, err := newRecording(h.tape, e.ProxyToken)
 	if err != nil {
 		h.end = HandleState{Reason: err.Error()}
 		close(h.done)
@@ -226,6 +226,9 @@ func (h *handle) run(ctx context.Context, r *shellRun, out *recording) {
 	h.end = HandleState{Killed: h.killed, Reason: h.reason}
 	switch res := r.last.result; {
 	case h.killed:
+		if res != nil && res.Survived {
+			h.end.Reason += ", and it could not be killed"
+		}
 	case r.stop != nil:
 		h.end.Reason = r.stop.Error()
 	case res != nil && res.Cap != "":

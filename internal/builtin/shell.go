@@ -45,11 +45,11 @@ func refusedLine(name string, r *shellRefusal) tool.Result {
 }
 
 func (e *Env) runShell(ctx context.Context, c tool.Call, line *shellLine) (tool.Result, error) {
-	out, err := newRecording(newTape(keptOutput/2, keptOutput/2))
+	out, err := newRecording(newTape(keptOutput/2, keptOutput/2), e.ProxyToken)
 	if err != nil {
 		return failed("shell failed to start", "shell error", "no pipe for its output: "+err.Error()), nil
 	}
-	errs, err := newRecording(newTape(keptOutput/2, keptOutput/2))
+	errs, err := newRecording(newTape(keptOutput/2, keptOutput/2), e.ProxyToken)
 	if err != nil {
 		out.close()
 		return failed("shell failed to start", "shell error", "no pipe for its output: "+err.Error()), nil

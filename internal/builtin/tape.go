@@ -2,10 +2,13 @@ package builtin
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/initorigin/io-harness-go/sandbox"
 )
 
 // tape keeps the beginning and the end of what commands print, in bounded
@@ -130,23 +133,26 @@ type recording struct {
 	done chan struct{}
 }
 
-func newRecording(t *tape) (*recording, error) {
+// newRecording begins one, in which hide is blotted out: the sandbox does not see
+// what goes to a file of ours.
+func newRecording(t *tape, hide sandbox.ProxyToken) (*recording, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	rec := &recording{w: w, r: r, tape: t, done: make(chan struct{})}
-	go rec.copy()
+	go rec.copy(hide.Blot(t))
 	return rec, nil
 }
 
-func (r *recording) copy() {
+func (r *recording) copy(to io.WriteCloser) {
 	defer close(r.done)
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.r.Read(buf)
-		_, _ = r.tape.Write(buf[:n])
+		_, _ = to.Write(buf[:n])
 		if err != nil {
+			_ = to.Close()
 			return
 		}
 	}

@@ -108,7 +108,7 @@ func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line 
 func (l *line) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
 	p := l.d.profile
 	p.Limits.Wall = 0
-	pr, err := sandbox.Start(ctx, cmd, p)
+	pr, err := sandbox.Start(ctx, cmd, l.d.hidden.from(ctx, l.d.workspace, p))
 	if err == nil && l.applied == nil {
 		a := pr.Applied()
 		l.applied = &a

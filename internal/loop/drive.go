@@ -57,6 +57,7 @@ type drive struct {
 	offLimits  []string // files of the store in the workspace, relative to it
 	narrowed   sync.Map // keys of calls whose narrower boundary was told
 	guarded    guarded
+	hidden     hidden // from its commands
 	egress     egress
 	handles    *builtin.Handles
 	catalogue  *catalogue

@@ -24,9 +24,15 @@ type egress struct {
 	policy atomic.Pointer[policy.Policy] // as of the last boundary of a step
 	step   atomic.Int64
 
-	mu    sync.Mutex
-	dials []dialled
+	mu      sync.Mutex
+	dials   []dialled
+	refused int // since the last recording
 }
+
+// maxRefusals are the refusals that are recorded one by one between two boundaries
+// of a step. A command can bring about any number of them, and for nothing; what is
+// let through costs it a connection.
+const maxRefusals = 1000
 
 // dialled is a decision with the step in which it was made.
 type dialled struct {
@@ -122,6 +128,11 @@ func (e *egress) follow(p policy.Policy, step int) {
 func (e *egress) report(p proxy.Dial) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !p.Allowed {
+		if e.refused++; e.refused > maxRefusals {
+			return
+		}
+	}
 	e.dials = append(e.dials, dialled{p, int(e.step.Load())})
 }
 
@@ -137,8 +148,8 @@ func (e *egress) settle(d *drive) {
 
 func (e *egress) record(d *drive) {
 	e.mu.Lock()
-	dials := e.dials
-	e.dials = nil
+	dials, more := e.dials, e.refused-maxRefusals
+	e.dials, e.refused = nil, 0
 	e.mu.Unlock()
 	for _, p := range dials {
 		j := judged{
@@ -156,6 +167,11 @@ func (e *egress) record(d *drive) {
 			host = p.Target // what was asked for had no host and port
 		}
 		d.emit(p.step, trace.Dialed{Host: host, Port: p.Port, Allowed: p.Allowed})
+	}
+	if more > 0 {
+		step := dials[len(dials)-1].step
+		d.lease.Record(store.SandboxEvent{Step: step, Kind: "dials_refused", Detail: fmt.Sprintf("%d more", more)})
+		d.log.Warn("commands of a step were refused more dials than are recorded one by one", "run", d.runID(), "step", step, "more", more)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
+	"github.com/initorigin/io-harness-go/sandbox/proxy"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
@@ -162,10 +164,12 @@ func TestCommandsReachTheNamedHostsAndNoOthers(t *testing.T) {
 func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
 	named := newSite(t)
 	f := networked(t, named.host())
-	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *")
+	f.host.Policy = f.host.Policy.Layer("look").AllowExec("sh *", "env", "cat")
 	var addr, status string
 	look := command("sh", "-c", `printf %s "$HTTP_PROXY" > login; env`)
-	m := f.script(client(named.URL, false), look, scripted.Say("done"))
+	m := f.script(client(named.URL, false), look,
+		shellCall("env | cat && env >/dev/null && sh -c 'env >&2'"),
+		startCall("env; sh -c 'printf out >left'"), until("left"), pollCall(1), scripted.Say("done"))
 	f.host.Observer = trace.ObserverFunc(func(e trace.Event) trace.Flow {
 		if _, text, ok := strings.Cut(f.read("login"), "@"); ok && addr == "" {
 			addr = text
@@ -179,6 +183,9 @@ func TestALoginForTheProxyIsKnownToTheCommandsAlone(t *testing.T) {
 	})
 	res := f.must(trace.Finished, func(c *task.Contract) { c.Sandbox.Egress.ProxyLogin = true })
 	contains(t, "the results", resultsOf(m), "answer 200 hello", "HTTP_PROXY=http://run:*")
+	if n := strings.Count(resultsOf(m), "\nHTTP_PROXY=http://run:*"); n < 4 {
+		t.Errorf("only %d of the environments were told", n)
+	}
 	if !strings.HasPrefix(status, "407 ") {
 		t.Errorf("another program of this host got %q from the proxy, want 407", status)
 	}
@@ -390,5 +397,39 @@ func TestPlacesOfProgramsAreNamedWhereReadingIsConfined(t *testing.T) {
 		if len(d.contract.Sandbox.Programs) != 1 {
 			t.Errorf("the contract has %q", d.contract.Sandbox.Programs)
 		}
+	}
+}
+
+// A command asks its proxy for nothing as often as it likes. What is let through is
+// on record all the same.
+func TestAFloodOfRefusedDialsIsCounted(t *testing.T) {
+	f := newFixture(t)
+	var e egress
+	e.follow(f.host.Policy, 1)
+	for i := range 3 * maxRefusals {
+		e.report(proxy.Dial{Target: fmt.Sprintf("h%d.test:80", i), Host: fmt.Sprintf("h%d.test", i), Port: 80})
+	}
+	e.report(proxy.Dial{Target: "let.test:80", Host: "let.test", Port: 80, Allowed: true})
+	if n := len(e.dials); n != maxRefusals+1 || !e.dials[n-1].Allowed {
+		t.Fatalf("%d dials are kept", n)
+	}
+
+	named, other := newSite(t), newSite(t)
+	f = networked(t, named.host())
+	f.host.Policy = f.host.Policy.Layer("curl").AllowExec("curl *")
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not here")
+	}
+	f.script(command("curl", "-s", "-o", "/dev/null", fmt.Sprintf("%s/[1-%d]", other.URL, maxRefusals+7)), command("curl", "-s", named.URL), scripted.Say("done"))
+	res := f.must(trace.Finished)
+	if got := f.dials(res.RunID); len(got) != maxRefusals+1 || got[maxRefusals] != "2 "+named.host() {
+		t.Errorf("%d dials are on record, the last %q", len(got), got[len(got)-1])
+	}
+	events, err := store.Collect(f.store.SandboxEvents(context.Background(), res.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(events, func(e store.SandboxEvent) bool { return e.Kind == "dials_refused" }); i < 0 || events[i].Detail != "7 more" || events[i].Step != 1 {
+		t.Errorf("the rest is not counted: %d", i)
 	}
 }

@@ -46,6 +46,7 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 		return err
 	}
 	d.profile.Reads.Deny = append(slices.Clip(d.profile.Reads.Deny), denied...)
+	d.hidden.paths = denied
 	if !d.profile.SharedTemp {
 		if d.profile.Temp, d.removeTemp, err = sandbox.NewTemp(); err != nil {
 			return err
@@ -104,7 +105,7 @@ func emptied(env []string, rules scrub.Rules) (vars []string) {
 // spawn is the one way in which a drive starts a process and waits for it. what
 // names it in the trace.
 func (d *drive) spawn(ctx context.Context, n int, what string, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
-	pr, err := sandbox.Start(ctx, cmd, p)
+	pr, err := sandbox.Start(ctx, cmd, d.hidden.from(ctx, d.workspace, p))
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +139,7 @@ func (d *drive) builtinTools() []tool.Tool {
 		},
 		Begin:            d.beginLine,
 		LineWall:         d.profile.Limits.Wall,
+		ProxyToken:       d.profile.Egress.ProxyToken,
 		Mode:             d.profile.Mode,
 		Handles:          d.handles,
 		Resolve:          d.resolve,

@@ -127,10 +127,11 @@ func hide(o *Order) error {
 	if len(o.Mask) == 0 {
 		return nil
 	}
-	if err := unix.Mount("tmpfs", o.Temp, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700,size=64k"); err != nil {
+	place := o.coverPlace()
+	if err := unix.Mount("tmpfs", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700,size=64k"); err != nil {
 		return err
 	}
-	file, dir := filepath.Join(o.Temp, "file"), filepath.Join(o.Temp, "dir")
+	file, dir := filepath.Join(place, "file"), filepath.Join(place, "dir")
 	if err := unix.Mkdir(dir, 0); err != nil {
 		return err
 	}
@@ -158,7 +159,19 @@ func hide(o *Order) error {
 			return err
 		}
 	}
-	return unix.Unmount(o.Temp, unix.MNT_DETACH)
+	return unix.Unmount(place, unix.MNT_DETACH)
+}
+
+// coverPlace is where the covers are made: the temporary directory, unless it holds
+// something to hide, which would then be out of sight while it is to be covered.
+// The other place is in the new /dev, which has nothing of the host's.
+func (o *Order) coverPlace() string {
+	for _, path := range o.Mask {
+		if path == o.Temp || strings.HasPrefix(path, strings.TrimSuffix(o.Temp, "/")+"/") {
+			return "/dev/pts"
+		}
+	}
+	return o.Temp
 }
 
 // protect keeps paths inside the writable directories read-only.

@@ -33,7 +33,7 @@ type Order struct {
 	Token string
 
 	Writable []string // directories that stay writable; parents before children
-	Temp     string   // one of them, in which the masks are prepared
+	Temp     string   // one of them, in which the masks are prepared where it can be
 	Mask     []string // paths that must not be read
 	Protect  []string // paths inside the writable ones that stay read-only
 	Shm      bool     // a writable /dev/shm of its own

@@ -93,8 +93,9 @@ func run(o *Order) int {
 		{"make everything read-only", closeAll},
 		{"make the writable directories writable", func() error { return reopen(o, locked) }},
 		{"mount /dev", func() error { return mountDevices(taken, o.Shm) }},
-		{"hide what must not be read", func() error { return hide(o) }},
+		// In this order: what lies in something hidden cannot be found any more.
 		{"protect paths in the workspace", func() error { return protect(o.Protect) }},
+		{"hide what must not be read", func() error { return hide(o) }},
 		{"bring the loopback up", func() error { return loopback(o.OwnNet) }},
 		{"listen for the proxy", func() (err error) { listener, err = listen(o.Listen); return err }},
 		{"limit processor time", func() error { return limit(unix.RLIMIT_CPU, o.CPUSeconds) }},
@@ -150,10 +151,26 @@ func collect(pid int) int {
 		var e encoder
 		e.number(uint64(ws))
 		e.number(uint64(use.Utime.Sec+use.Stime.Sec)*1e6 + uint64(use.Utime.Usec+use.Stime.Usec))
-		e.flag(unix.Kill(-1, 0) == nil)
+		e.flag(othersLive())
 		send(MsgEnded, e.b, -1)
 		return 0
 	}
+}
+
+// othersLive reports whether something of the command's still runs. The dead that
+// nobody waited for came to this process with the end of the command, and would be
+// taken for living.
+func othersLive() bool {
+	for {
+		got, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || got <= 0 {
+			break
+		}
+	}
+	return unix.Kill(-1, 0) == nil
 }
 
 // probe looks whether a write that must be refused is refused.
