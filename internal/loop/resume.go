@@ -537,7 +537,7 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	if d.criterion == nil {
 		return nil
 	}
-	attempts, err := store.Collect(d.store.GateAttempts(ctx, d.runID()))
+	attempts, other, err := d.judgements(ctx)
 	if err != nil {
 		return err
 	}
@@ -546,11 +546,11 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 		if a.Phase == string(verify.PhaseOutput) || a.Outcome == store.GateErrored {
 			continue
 		}
-		if !d.otherGate {
+		if !other(a) {
 			d.shape.closing = a.Outcome == store.GatePassed && a.Step < d.last && d.contract.Output != nil
-		}
-		if a.Step == d.last && !d.otherGate {
-			d.verdict = a.Outcome
+			if a.Step == d.last {
+				d.verdict = a.Outcome
+			}
 		}
 		if a.Outcome == store.GateFailed {
 			failed, d.gateFailed = &attempts[i], true
@@ -577,7 +577,7 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	switch {
 	case told:
 		d.told = feedback
-	case failed.Step == d.last && !d.otherGate:
+	case failed.Step == d.last && !other(*failed):
 		d.untold = feedback
 	}
 	return nil

@@ -327,6 +327,31 @@ func TestAContractThatIsStatedWithAResumeHoldsForTheNextOneToo(t *testing.T) {
 	contains(t, "a tool that only the earlier drive withheld", told, "text of b")
 }
 
+// A criterion that a resume stated judges the last step also when that resume died
+// before it could.
+func TestACriterionThatAResumeStatedJudgesBehindItsDeath(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		f := newFixture(t, write("done.txt", "x"))
+		res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "false")))
+		c := f.contract(withSteps(9), gate(verify.Command("sh", "-c", "test -f done.txt")))
+		ctx, cancel := context.WithCancel(context.Background())
+		f.host.Observer = trace.ObserverFunc(func(trace.Event) trace.Flow { cancel(); return trace.Continue })
+		m := f.script(scripted.Say("never asked"))
+		if _, err := Resume(ctx, f.host, res.RunID, Resumption{Contract: &c}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		f.host.Observer = f.seen
+		r := Resumption{}
+		if again {
+			r.Contract = &c
+		}
+		end, err := f.resume(res.RunID, r)
+		if err != nil || end.Outcome.Kind != trace.Success || len(m.Requests()) != 0 {
+			t.Errorf("stated again %t: %s, %v, %d completions", again, end.Outcome, err, len(m.Requests()))
+		}
+	}
+}
+
 func TestAGateIsJudgedOnResumeWhenTheProcessDiedBeforeItCould(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(context.Background())
