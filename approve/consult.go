@@ -15,8 +15,9 @@ type PanicError struct {
 func (e *PanicError) Error() string { return fmt.Sprintf("the %s panicked: %v", e.What, e.Value) }
 
 // Ask puts req to a and never turns a failure into permission: with a nil approver it
-// is [None] that decides; a panic or an error gives a deferral and that error; what
-// does not go with the kind of the decision is dropped.
+// is [None] that decides; a panic or an error gives a deferral and that error, and so
+// does an approval with a rule to remember that can never hold, as a
+// *policy.InvalidError; what does not go with the kind of the decision is dropped.
 func Ask(ctx context.Context, a Approver, req Request) (d Decision, err error) {
 	if a == nil {
 		a = None
@@ -29,7 +30,11 @@ func Ask(ctx context.Context, a Approver, req Request) (d Decision, err error) {
 	if d, err = a.Decide(ctx, req); err != nil {
 		return Decision{Kind: DecisionDefer, Reason: d.Reason, Spent: d.Spent}, err
 	}
-	return d.normal(), nil
+	d = d.normal()
+	if err := d.CheckRemember(); err != nil {
+		return Decision{Kind: DecisionDefer, Spent: d.Spent}, err
+	}
+	return d, nil
 }
 
 // AskPlan puts p to g. A nil gate, a panic and an error leave it undecided.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
@@ -81,7 +82,8 @@ type Decision struct {
 
 	// Remember, with an approval, is rules that hold for the rest of the run and for
 	// what it starts, in a layer named "remembered". They lift no deny.
-	// [policy.RuleFor] makes the rule for exactly what was asked.
+	// [policy.RuleFor] makes the rule for exactly what was asked. Beside a rule that
+	// can never hold the approval does not count either: see CheckRemember.
 	Remember []policy.Rule `json:"remember,omitempty"`
 
 	// Spent is what the approver itself spent to decide. It counts into the run's
@@ -101,7 +103,7 @@ type Spend struct {
 	Model    string          // as the provider reported it, else as it was asked for
 	Usage    *provider.Usage // nil: the provider did not say
 	Took     time.Duration
-	Failure  string // why there was no answer; empty if there was one
+	Failure  string // the kind of failure if there was no answer, such as "Server (HTTP 503)"; never a message
 }
 
 // Approve is the decision to let it happen as asked, and to remember the rules.
@@ -114,6 +116,13 @@ func Deny(reason string) Decision { return Decision{Kind: DecisionDeny, Reason: 
 
 // Defer is the decision not to decide now.
 func Defer() Decision { return Decision{Kind: DecisionDefer} }
+
+// CheckRemember reports, as *policy.InvalidError, the rules to remember that can never
+// hold: without an act or an effect, say. Such a rule could not be read back, so it
+// must be called before the decision is stored.
+func (d Decision) CheckRemember() error {
+	return policy.Policy{}.Remember(d.Remember...).Validate()
+}
 
 // normal drops what does not go with the kind, and makes unknown kinds a deferral.
 func (d Decision) normal() Decision {
@@ -166,12 +175,16 @@ func (e *RewriteError) Error() string {
 // CheckModified reports whether the change m can be honoured for this request: a new
 // target for a read, a new target or content for a write. A command was parsed, and a
 // provider was built, before anybody was asked; what is done must be what was
-// approved, so any other change is a [*RewriteError] and nothing may run. A change to
+// approved, so any other change is a [*RewriteError] and nothing may run, and so is
+// one that is not UTF-8, which could not be stored as it is. A change to
 // what was asked anyway is none. It must be called before the decision is stored; the
 // policy must then judge the new target as well.
 func (r Request) CheckModified(m *Modified) error {
 	if m == nil {
 		return nil
+	}
+	if !utf8.ValidString(m.Target) || m.Content != nil && !utf8.ValidString(*m.Content) {
+		return &RewriteError{Act: r.Act, Asked: r.Target, Changed: "what is not UTF-8"}
 	}
 	target := m.Target != "" && m.Target != r.Target
 	content := m.Content != nil && *m.Content != r.Content

@@ -51,6 +51,22 @@ func TestNothingButAnApprovalApproves(t *testing.T) {
 	}
 }
 
+// A rule that cannot hold could not be read back from the store either.
+func TestAnApprovalWithARuleThatCanNeverHoldIsADeferral(t *testing.T) {
+	for name, r := range map[string]policy.Rule{
+		"no act": {Effect: policy.Allow, Pattern: "*"}, "no effect": {Act: policy.Write, Pattern: "*"},
+		"a pattern that is no text": {Act: policy.Write, Effect: policy.Allow, Pattern: "\xff"},
+	} {
+		d := Approve(policy.Rule{Act: policy.Write, Effect: policy.Allow, Pattern: "a"}, r)
+		d.Spent = []Spend{{Provider: "p"}}
+		var bad *policy.InvalidError
+		got, err := Ask(t.Context(), answering(d, nil), Request{Act: policy.Write, Target: "a"})
+		if got.Kind != DecisionDefer || len(got.Remember) > 0 || len(got.Spent) != 1 || !errors.As(err, &bad) || bad.Rule.Pattern != r.Pattern {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 var errPanic = errors.New("any panic")
 
 func checkErr(t *testing.T, got, want error) {
@@ -84,6 +100,8 @@ func TestOnlyReadsAndWritesCanBeChanged(t *testing.T) {
 		{"another command", Request{Act: policy.Exec, Target: "rm -rf build"}, &Modified{Target: "ls build"}, false},
 		{"other arguments of a tool", Request{Act: policy.Exec, Target: "lookup", Content: `{"id":1}`}, &Modified{Content: text(`{"id":2}`)}, false},
 		{"another host", Request{Act: policy.Net, Target: "a.com:443"}, &Modified{Target: "b.com:443"}, false},
+		{"a content that could not be kept as it is", Request{Act: policy.Write, Target: "a", Content: "x"}, &Modified{Content: text("caf\xe9")}, false},
+		{"a file whose name could not be kept as it is", Request{Act: policy.Read, Target: "a"}, &Modified{Target: "caf\xe9"}, false},
 		{"the same command again", Request{Act: policy.Exec, Target: "ls"}, &Modified{Target: "ls"}, true},
 		{"an empty change", Request{Act: policy.Net, Target: "a.com:443"}, &Modified{}, true},
 	} {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -82,9 +83,15 @@ func (m *ModelApprover) Decide(ctx context.Context, req Request) (Decision, erro
 	}, provider.Sink{})
 	spend := Spend{Provider: m.prov.Name(), Model: m.Model(), Took: time.Since(start)}
 	if err != nil {
-		spend.Failure = err.Error()
+		spend.Failure, spend.Usage = failureOf(err), provider.UsageOf(err)
 		d := Decision{Kind: DecisionDefer, Reason: "the approving model could not be asked: " + err.Error(), Spent: []Spend{spend}}
 		return d, ctx.Err()
+	}
+	var spent []Spend
+	for _, f := range resp.Failed { // of a chain, before the one that answered
+		if f.Usage != nil {
+			spent = append(spent, Spend{Provider: f.Provider, Usage: f.Usage, Took: f.Took, Failure: f.Failure})
+		}
 	}
 	spend.Usage = resp.Usage
 	if resp.Model != "" {
@@ -97,8 +104,19 @@ func (m *ModelApprover) Decide(ctx context.Context, req Request) (Decision, erro
 	if resp.Ending().Ends() {
 		d = readDecision(resp.Text)
 	}
-	d.Spent = []Spend{spend}
+	d.Spent = append(spent, spend)
 	return d, nil
+}
+
+// failureOf is a failure in one word: the accounts hold no message of a vendor.
+func failureOf(err error) string {
+	if e, ok := provider.AsError(err); ok {
+		return e.Text()
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return "Cancelled"
+	}
+	return "Error"
 }
 
 const approverSystem = `You decide whether one action of a running agent may happen. You are neither the person who set the task nor the agent that works on it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/fallback"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 )
 
@@ -86,6 +87,35 @@ func TestAModelThatDoesNotAnswerDefers(t *testing.T) {
 	if got, err := Model(scripted.New(scripted.Hang()), "judge").Decide(ctx, Request{}); !errors.Is(err, context.Canceled) || got.Kind != DecisionDefer {
 		t.Errorf("after the context ended = %+v, %v", got, err)
 	}
+}
+
+// What a call cost is on the bill, also when it brought nothing.
+func TestWhatAFailedCallUsedIsAccountedFor(t *testing.T) {
+	used := provider.Usage{PromptTokens: 7, TotalTokens: 7}
+	cut := scripted.Fail(&provider.Error{Kind: provider.Malformed, Message: "secret words of a vendor", Usage: &used})
+	t.Run("of the only provider", func(t *testing.T) {
+		got, err := Model(scripted.New(cut), "judge").Decide(t.Context(), Request{})
+		if err != nil || len(got.Spent) != 1 || got.Spent[0].Usage == nil || got.Spent[0].Usage.TotalTokens != 7 || got.Spent[0].Failure != "Malformed" {
+			t.Errorf("%+v, %v", got.Spent, err)
+		}
+	})
+	t.Run("of a call that the end of the context cut off", func(t *testing.T) {
+		off := scripted.Fail(&provider.Interrupted{Provider: "p", Usage: &used, Err: context.Canceled})
+		got, _ := Model(scripted.New(off), "judge").Decide(t.Context(), Request{})
+		if len(got.Spent) != 1 || got.Spent[0].Usage == nil || got.Spent[0].Failure != "Cancelled" {
+			t.Errorf("%+v", got.Spent)
+		}
+	})
+	t.Run("of a chain before the one that answered", func(t *testing.T) {
+		chain, err := fallback.New(scripted.New(cut), scripted.New(scripted.Say(`{"decision":"approve"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Model(chain, "judge").Decide(t.Context(), Request{})
+		if err != nil || got.Kind != DecisionApprove || len(got.Spent) != 2 || got.Spent[0].Usage.TotalTokens != 7 || got.Spent[0].Failure != "Malformed" || got.Spent[1].Failure != "" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }
 
 func TestWhatAModelIsAsked(t *testing.T) {

@@ -26,8 +26,9 @@ type Limits struct {
 	// counts. A call in flight when it runs out is cancelled and its step is
 	// not committed. Zero means no bound.
 	Duration time.Duration
-	// Tokens bounds what the committed steps may draw, as the provider counts
-	// them. The run ends when the sum is greater. Zero means no bound.
+	// Tokens bounds what the run may draw, as the provider counts them: its
+	// committed steps, and what was asked for steps that never came to be. The run
+	// ends when the sum is greater. Zero means no bound.
 	Tokens int64
 	// Retries is how often one completion is asked again after a failure that
 	// may heal. Zero means DefaultRetries; negative means never.

@@ -116,9 +116,32 @@ func (e *Interrupted) Error() string { return e.Provider + ": " + e.Err.Error() 
 // Unwrap returns the context's error.
 func (e *Interrupted) Unwrap() error { return e.Err }
 
+// billed is an error that came of more than one call, with what all of them used.
+type billed struct {
+	err  error
+	used *Usage
+}
+
+func (b *billed) Error() string { return b.err.Error() }
+func (b *billed) Unwrap() error { return b.err }
+
+// WithUsage is err with what everything that led to it is known to have used, for
+// UsageOf to find: a chain may fail for good after calls that were billed. It is err
+// itself when one of the two is nil.
+func WithUsage(err error, used *Usage) error {
+	if err == nil || used == nil {
+		return err
+	}
+	return &billed{err, used}
+}
+
 // UsageOf is what a completion that ended with err is known to have used, nil when
 // that is unknown.
 func UsageOf(err error) *Usage {
+	var b *billed
+	if errors.As(err, &b) {
+		return b.used
+	}
 	if e, ok := AsError(err); ok {
 		return e.Usage
 	}

@@ -26,7 +26,7 @@ type Provider interface {
 	Complete(ctx context.Context, req *Request, on Sink) (*Response, error)
 }
 
-// A Sink receives what a completion produces while it is being produced. Both
+// A Sink receives what a completion produces while it is being produced. Its
 // functions may be nil. They are called one at a time, from the goroutine that
 // runs Complete or from one that it waits for, and never after Complete has
 // returned. A provider holds no lock while it calls them.
@@ -44,6 +44,11 @@ type Sink struct {
 	// it returns, or none. A reported call binds nobody until the response has
 	// settled with an equal call at that position.
 	Call func(index int, call ToolCall)
+
+	// FellBack gets the name of the provider that a chain asks next, because the one
+	// before it has failed. What Token was told until then is of no answer: what a
+	// successful call streamed is what came behind the last FellBack.
+	FellBack func(provider string)
 }
 
 // ModelHinter is implemented by a provider that knows which model it asks when

@@ -282,8 +282,8 @@ func (a *Attachment) plans(ctx context.Context, run trace.RunID) (out []Waiting,
 // 200 ms, any other with its next resume. An approval may bring rules to remember
 // and a change of a read or a write, which the policy judges again.
 //
-// It fails with a *task.InvalidError when the decision defers, with an
-// *approve.RewriteError when the act cannot be changed like that, and with
+// It fails with a *task.InvalidError when the decision defers or has a rule to
+// remember that can never hold, with an *approve.RewriteError when the act cannot be changed like that, and with
 // ErrOtherRun; nothing is written then.
 func (a *Attachment) AnswerApproval(ctx context.Context, id trace.RequestID, d approve.Decision) (bool, error) {
 	row, err := a.store.Pending(ctx, id)

@@ -124,6 +124,7 @@ func TestAnAnswerToAnotherRunOrWithoutADecisionWritesNothing(t *testing.T) {
 		{"a foreign plan", second(elsewhere.AnswerPlan(t.Context(), plan, approve.Accept())), session.ErrOtherRun},
 		{"a deferral", second(own.AnswerApproval(t.Context(), request, approve.Defer())), task.ErrInvalid},
 		{"no decision", second(own.AnswerApproval(t.Context(), request, approve.Decision{})), task.ErrInvalid},
+		{"a rule to remember that can never hold", second(own.AnswerApproval(t.Context(), request, approve.Approve(policy.Rule{Pattern: "*"}))), task.ErrInvalid},
 		{"no verdict", second(own.AnswerPlan(t.Context(), plan, approve.PlanVerdict{})), task.ErrInvalid},
 		{"too many answers", second(own.AnswerQuestion(t.Context(), question, "a", "b")), store.ErrResume},
 		{"an unknown request", second(own.AnswerApproval(t.Context(), 99, approve.Approve())), store.ErrNotFound},

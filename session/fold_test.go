@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -106,6 +107,40 @@ func TestAFoldOutlivesItsTurn(t *testing.T) {
 	f.model.Push(scripted.Say("ANSWER-6"))
 	f.turn(s, "PROMPT-6")
 	f.shows("a branch that leaves the fold behind", []string{"PROMPT-1", "ANSWER-1", "PROMPT-2", "ANSWER-2", "PROMPT-6"}, []string{"PARAGRAPH", "PROMPT-3", "PROMPT-4"})
+}
+
+// What was answered to a first step that died is of its own turn: no later one is
+// told it, folded or not.
+func TestAnAnswerToAStepThatDiedIsNoPartOfAFoldedConversation(t *testing.T) {
+	f := newFixture(t)
+	s, m, _ := f.long(3)
+	dying, cancel := context.WithCancel(ctx)
+	f.model.Push(scripted.Call("ask_question", map[string]any{"question": "which colour?"}))
+	_, err := s.Turn(dying, "PROMPT-4", session.WithFoldNow(), session.WithResponder(approve.ResponderFunc(func(context.Context, approve.Question) (approve.Reply, error) {
+		cancel()
+		<-dying.Done()
+		return approve.Reply{}, dying.Err()
+	})))
+	var te *session.TurnError
+	if !errors.As(err, &te) || m.n.Load() != 1 {
+		t.Fatalf("%d folds, %v", m.n.Load(), err)
+	}
+	a := session.Attach(f.store, te.Run)
+	ws, err := a.Waiting(ctx)
+	if err != nil || len(ws) != 1 {
+		t.Fatalf("%+v, %v", ws, err)
+	}
+	if _, err := a.AnswerQuestion(ctx, ws[0].(session.WaitingQuestion).QuestionID, "ULTRAMARINE"); err != nil {
+		t.Fatal(err)
+	}
+	f.model.Push(scripted.Say("ANSWER-4"))
+	if turn, err := s.ResumeTurn(ctx, te.Turn); err != nil || turn.Reply != "ANSWER-4" {
+		t.Fatalf("%+v, %v", turn, err)
+	}
+	f.shows("the turn itself", []string{"ULTRAMARINE"}, nil)
+	f.model.Push(scripted.Say("ANSWER-5"))
+	f.turn(s, "PROMPT-5")
+	f.shows("the next turn", []string{"PARAGRAPH-1", "PROMPT-3", "PROMPT-4", "ANSWER-4"}, []string{"ULTRAMARINE"})
 }
 
 func TestAFoldOfAFoldCoversBoth(t *testing.T) {

@@ -186,3 +186,16 @@ func TestAnExportWritesNothingAndShowsAFold(t *testing.T) {
 		t.Errorf("an export asked the model or changed the store (-before +after):\n%s", diff)
 	}
 }
+
+// One that broke is left alone, also behind the end of the run.
+func TestAnObserverThatPanickedIsNotToldThatTheTurnIsAnswered(t *testing.T) {
+	f := newFixture(t, scripted.Say("hello"))
+	told := 0
+	f.cfg.Observer = trace.ObserverFunc(func(trace.Event) trace.Flow {
+		told++
+		panic("at the disco")
+	})
+	if turn := f.turn(f.open(), "hi"); turn.Kind != session.Reply || told != 1 {
+		t.Errorf("a %s, and the observer was called %d times", turn.Kind, told)
+	}
+}

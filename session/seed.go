@@ -61,7 +61,7 @@ func (s *Session) folded(ctx context.Context, t store.SessionTurn, f store.Histo
 		if err != nil {
 			return nil, err
 		}
-		if o.Step == 0 && o.Seq >= f.Folded {
+		if o.Step == 0 && o.Seq >= f.Folded && conversation(o.Observation) {
 			seed = append(seed, o.Observation)
 		}
 	}
@@ -70,4 +70,10 @@ func (s *Session) folded(ctx context.Context, t store.SessionTurn, f store.Histo
 		seed = seed[:last]
 	}
 	return seed, nil
+}
+
+// conversation reports whether an entry of step 0 is one of a seed. What a person
+// said to a first step that never committed stands there too, and is of its turn.
+func conversation(o trace.Observation) bool {
+	return o.Target == prompt.TargetOperator || o.Target == prompt.TargetAgent || prompt.IsSummary(o)
 }

@@ -184,6 +184,7 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	if err := o.bind(); err != nil {
 		return nil, err
 	}
+	watch := o.watch()
 	parent := s.Head()
 	seed, err := s.seed(ctx, parent, o.contract)
 	if err != nil {
@@ -192,7 +193,7 @@ func (s *Session) Turn(ctx context.Context, prompt string, opts ...Option) (*Tur
 	res, err := loop.Run(ctx, o.host, o.contract, &loop.Turn{Session: s.id, Parent: parent, Seed: seed})
 	t, err := s.conclude(ctx, o, res, err)
 	if err == nil && t != nil && t.Kind == Reply && t.Outcome.Kind == trace.Finished {
-		trace.NewWatch(o.host.Observer, o.host.Log).Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
+		watch.Emit(trace.Event{RunID: t.RunID, Fact: trace.Answered{TurnID: t.ID}})
 	}
 	return t, err
 }
@@ -269,6 +270,21 @@ func (o *options) bind() error {
 	}
 	o.host.Inbox = o.steer
 	return o.steer.bind()
+}
+
+// watch is one watch for the whole turn: an observer that panicked during the run is
+// not told what follows the run either.
+func (o *options) watch() *trace.Watch {
+	w := trace.NewWatch(o.host.Observer, o.host.Log)
+	if w.Watched() {
+		o.host.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+			if w.Emit(ev); w.Cancelled() {
+				return trace.Cancel
+			}
+			return trace.Continue
+		})
+	}
+	return w
 }
 
 // conclude makes a turn of what the loop brought back, and closes the operator's

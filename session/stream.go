@@ -31,16 +31,13 @@ type Stream struct {
 func (s *Session) Stream(ctx context.Context, prompt string, opts ...Option) *Stream {
 	return &Stream{ctx: ctx, run: func(tell trace.ObserverFunc, ctx context.Context) (*Turn, error) {
 		tap := func(o *options) {
-			inner := o.host.Observer
+			inner := trace.NewWatch(o.host.Observer, o.host.Log) // that one breaks must not end the stream
 			o.host.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
-				flow := trace.Continue
-				if inner != nil {
-					flow = inner.Observe(ev)
-				}
-				if tell(ev) == trace.Cancel {
+				inner.Emit(ev)
+				if tell(ev) == trace.Cancel || inner.Cancelled() {
 					return trace.Cancel
 				}
-				return flow
+				return trace.Continue
 			})
 		}
 		return s.Turn(ctx, prompt, append(append([]Option{}, opts...), tap)...)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/fallback"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
 	"github.com/initorigin/io-harness-go/task"
@@ -85,6 +86,46 @@ func TestARetryStreamsAgain(t *testing.T) {
 	}
 }
 
+// What the next of a chain says stands apart from what the one before it did not come
+// to say, whether it streams or not.
+func TestAFalloverStreamsAgain(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		f := newFixture(t)
+		last := named("second", scripted.Say(words))
+		last.Quiet = quiet
+		chain, err := fallback.New(&breaking{}, named("down", scripted.FailKind(provider.Server, "down")), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.cfg.Provider = chain
+		turn := f.turn(f.open(), "hi", session.WithObserver(f.seen))
+		var behind, before strings.Builder
+		var to []string
+		for _, ev := range f.seen.all {
+			switch fact := ev.Fact.(type) {
+			case trace.FellBackTo:
+				to = append(to, fact.Provider)
+				before.WriteString(behind.String())
+				behind.Reset()
+			case trace.Token:
+				behind.WriteString(fact.Text)
+			}
+		}
+		if before.String() != "the whole " || behind.String() != words || turn.Reply != words {
+			t.Errorf("quiet %t: streamed %q and then %q, replied %q", quiet, before.String(), behind.String(), turn.Reply)
+		}
+		if diff := cmp.Diff([]string{"down", "second"}, to); diff != "" {
+			t.Errorf("quiet %t: fell back to\n%s", quiet, diff)
+		}
+	}
+}
+
+func named(label string, turn scripted.Turn) *scripted.Model {
+	m := scripted.New(turn)
+	m.Label = label
+	return m
+}
+
 // breaking breaks off in the middle of its first answer.
 type breaking struct{ n int }
 
@@ -157,6 +198,25 @@ func TestATurnIsReadEventByEvent(t *testing.T) {
 	}
 	for range st.Events() {
 		t.Error("a turn is driven once")
+	}
+}
+
+func TestAnObserverThatPanicsDoesNotEndTheStream(t *testing.T) {
+	f := newFixture(t, scripted.Say("hi"))
+	told := 0
+	f.cfg.Observer = trace.ObserverFunc(func(trace.Event) trace.Flow {
+		told++
+		panic("at the disco")
+	})
+	var last string
+	for ev, err := range f.open().Stream(ctx, "hi").Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = ev.Kind()
+	}
+	if last != "answered" || told != 1 {
+		t.Errorf("the last event read is %q, and the observer was told %d", last, told)
 	}
 }
 

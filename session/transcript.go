@@ -119,7 +119,7 @@ func plain(text string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x200e && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
+		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x061c || r >= 0x200e && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
 			return '\uFFFD'
 		}
 		return r

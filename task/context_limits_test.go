@@ -22,6 +22,7 @@ func TestNumbersOfWhatAModelIsShown(t *testing.T) {
 		{"Compaction.Keep", func(c *Contract) { c.Compaction.Keep = -1 }},
 		{"Memory.MaxEntries", func(c *Contract) { c.Memory.MaxEntries = -1 }},
 		{"Memory.MaxChars", func(c *Contract) { c.Memory.MaxChars = math.MinInt64 }},
+		{"Effort", func(c *Contract) { c.Effort = "High" }},
 		{"Memory.MaxEntryChars", func(c *Contract) { c.Memory.MaxEntryChars = -1 }},
 	} {
 		c := New("look", t.TempDir())
@@ -42,6 +43,15 @@ func TestNumbersOfWhatAModelIsShown(t *testing.T) {
 		change(&c)
 		if err := c.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		raw, err := c.Marshal()
+		if err != nil {
+			t.Errorf("%s cannot be stored: %v", name, err)
+			continue
+		}
+		back, err := New("look", c.Root).Restore(raw)
+		if err != nil || back.Compaction.Share != min(c.Compaction.Share, NoCompaction) || back.Context != c.Context || back.Memory != c.Memory {
+			t.Errorf("%s came back as %+v, %v", name, back, err)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (c Contract) Marshal() (json.RawMessage, error) {
 		MaxParallelReads: c.MaxParallelReads, MaxReadChars: c.MaxReadChars, LeaseTTL: c.LeaseTTL, Conversational: c.Conversational,
 		ToolMask: c.ToolMask,
 	}
+	s.Compaction.Share = min(s.Compaction.Share, NoCompaction) // JSON has no infinity, and all above are one
 	if c.Verify != nil {
 		v, err := verify.Marshal(c.Verify)
 		if err != nil {

@@ -93,8 +93,11 @@ func (c Contract) ValidateDefaults() error {
 		}
 	}
 	errs = append(errs, c.validateImages(), c.Routing.validate(), validateWeb(c.Web))
-	if _, err := provider.ParseEffort(string(c.Effort)); err != nil {
+	switch tier, err := provider.ParseEffort(string(c.Effort)); {
+	case err != nil:
 		errs = append(errs, invalid("Effort", err))
+	case tier != c.Effort: // every provider would refuse it
+		errs = append(errs, bad("Effort", "is %q: write %q", c.Effort, tier))
 	}
 	switch c.Prompt.Preset {
 	case "", PresetConcise, PresetCareful:

@@ -38,6 +38,7 @@ type Broadcaster struct {
 	closed  bool
 	dropped int64
 	last    error
+	broken  map[RunID]bool // runs in which inner panicked
 	flushes sync.WaitGroup
 }
 
@@ -69,6 +70,8 @@ func BroadcastLog(l *slog.Logger) BroadcastOption {
 // later: with the next event of another kind, after 250 ms, or when 64 rows wait.
 // The tokens of a step become one row then.
 //
+// An inner that panics is not called again for that run, which goes on being written.
+//
 // A write that fails is tried once more event by event. What cannot be written is
 // counted by Dropped and told to the logger of BroadcastLog, and fails nothing.
 // Call Close when the run is over.
@@ -93,6 +96,30 @@ func (b *Broadcaster) Observe(ev Event) Flow {
 	if b.inner == nil {
 		return Continue
 	}
+	return b.pass(ev)
+}
+
+// pass tells inner. One that panics is not told of that run again, and takes what is
+// written nowhere with it: another process may follow the run by it.
+func (b *Broadcaster) pass(ev Event) (flow Flow) {
+	b.mu.Lock()
+	broken := b.broken[ev.RunID]
+	b.mu.Unlock()
+	if broken {
+		return Continue
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			b.log.Error("the observer behind the broadcast panicked and is not called again for this run",
+				"run", ev.RunID, "event", ev.Kind(), "panic", p)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.broken == nil {
+				b.broken = map[RunID]bool{}
+			}
+			b.broken[ev.RunID], flow = true, Continue
+		}
+	}()
 	return b.inner.Observe(ev)
 }
 

@@ -135,6 +135,31 @@ func TestTokensOfTwoRunsAtOnceAreOneRowEach(t *testing.T) {
 	}
 }
 
+// Another process follows the run by what is written: what breaks here must not end it.
+func TestAnObserverThatPanicsDoesNotEndTheBroadcast(t *testing.T) {
+	w := &batches{}
+	var told []RunID
+	b := Broadcast(w, ObserverFunc(func(ev Event) Flow {
+		if told = append(told, ev.RunID); ev.RunID == 1 {
+			panic("at the disco")
+		}
+		return Cancel
+	}))
+	watch := NewWatch(b, nil)
+	for _, run := range []RunID{1, 1, 2} {
+		watch.Emit(Event{RunID: run, Fact: StepCommitted{}})
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.all()); n != 3 {
+		t.Errorf("%d of 3 events are written", n)
+	}
+	if diff := cmp.Diff([]RunID{1, 2}, told); diff != "" || !watch.Cancelled() {
+		t.Errorf("cancelled: %t; told of the runs:\n%s", watch.Cancelled(), diff)
+	}
+}
+
 func TestOnlyWhatIsWantedIsWrittenAndEverythingPassedOn(t *testing.T) {
 	w := &batches{}
 	seen := 0

@@ -75,7 +75,9 @@ type (
 		Attempt int    `json:"attempt"`
 		DelayMS int64  `json:"delay_ms"`
 	}
-	// FellBackTo tells that another member of a fallback chain served the step.
+	// FellBackTo tells that another member of a fallback chain served the step. Where
+	// the answer streams it is told when that member is asked: the tokens before it
+	// are of an answer that failed, and the next member may fail as well.
 	FellBackTo struct {
 		Provider string `json:"provider"`
 	}

@@ -14,7 +14,8 @@ import (
 // the goal, each step with its calls, refusals and approvals, what streams in,
 // and how it ended with tokens and time. It colours only when w is a terminal
 // and the environment does not ask for none (NO_COLOR). Control characters of
-// what it shows are taken out, so that nothing shown can steer the terminal.
+// what it shows, and those that turn the direction of reading, are taken out, so
+// that nothing shown can steer the terminal.
 //
 // The observer belongs to one run, or to the turns of one session one after
 // another.
@@ -73,13 +74,19 @@ func (p *printer) line(ev Event, format string, args ...any) {
 // shownMax bounds one value on a line: a line of a wide terminal.
 const shownMax = 160
 
+// steers reports whether r would move the cursor of a terminal, begin a command to
+// it, or turn the direction of what is read.
+func steers(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
 // shown makes a value fit for one line of a terminal.
 func shown(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+		case steers(r):
 			return -1
 		}
 		return r
@@ -104,7 +111,7 @@ func (p *printer) Observe(ev Event) Flow {
 		}
 		p.inText = true
 		fmt.Fprint(p.w, strings.Map(func(r rune) rune {
-			if r != '\n' && r != '\t' && (r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0)) {
+			if r != '\n' && r != '\t' && steers(r) {
 				return -1
 			}
 			return r

@@ -120,7 +120,7 @@ func TestPrinterShowsARunAndTakesControlCharactersOut(t *testing.T) {
 	for _, f := range []Fact{
 		Started{Goal: "mend\x1b[2Jit\nnow"},
 		Contained{Mode: "workspace-write", Backend: "landlock"},
-		Token{Text: "let me \x1b]0;owned\x07look"},
+		Token{Text: "let me \x1b]0;owned\x07lo\u202eo\u061ck"},
 		ToolCalled{Name: "read_file", Target: "secrets/key"},
 		RefusedAct{Act: "read", Target: "secrets/key", Rule: "secrets/*", Layer: "app"},
 		StepCommitted{Decision: "read refused", Tokens: 12},
@@ -132,7 +132,7 @@ func TestPrinterShowsARunAndTakesControlCharactersOut(t *testing.T) {
 		}
 	}
 	got := out.String()
-	if strings.ContainsAny(got, "\x1b\x07") {
+	if strings.ContainsAny(got, "\x1b\x07\u202e\u061c") {
 		t.Errorf("control characters reached the terminal: %q", got)
 	}
 	for _, want := range []string{"run 4", "→ read_file secrets/key", `refused read secrets/key: rule "secrets/*" of layer "app"`, "step 1 read refused", "gate command passed", "success (1 steps, 12 tokens, 250ms)"} {

@@ -74,6 +74,11 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 	if resp.Usage != nil {
 		out.Usage = *resp.Usage
 	}
+	for _, f := range resp.Failed { // of a chain, before the one that answered
+		if f.Usage != nil {
+			out.Usage = out.Usage.Add(*f.Usage)
+		}
+	}
 	unreadable := func(why string) (ReviewResult, error) {
 		return out, &provider.Error{
 			Kind:     provider.Malformed,

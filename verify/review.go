@@ -141,8 +141,8 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	}
 	res, err := ask(ctx, by, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
 	used := res.Usage
-	if e, ok := provider.AsError(err); ok && e.Usage != nil && used == (provider.Usage{}) {
-		used = *e.Usage
+	if u := provider.UsageOf(err); u != nil && used == (provider.Usage{}) {
+		used = *u
 	}
 	if env.ReportUsage != nil && used != (provider.Usage{}) {
 		env.ReportUsage(used)

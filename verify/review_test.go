@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/fallback"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 )
 
@@ -95,6 +96,28 @@ func TestAReviewThatCannotJudgeIsAnError(t *testing.T) {
 			t.Errorf("verdict = %+v, %v, want the end of the context", v, err)
 		}
 	})
+}
+
+// What a judge cost is told, also where nothing came of it.
+func TestWhatAReviewUsedInVainIsTold(t *testing.T) {
+	used := provider.Usage{PromptTokens: 7, TotalTokens: 7}
+	cut := scripted.Fail(&provider.Error{Kind: provider.Malformed, Usage: &used})
+	chain, err := fallback.New(scripted.New(cut), scripted.New(scripted.Say(`{"passed":true}`).Using(used)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := scripted.New(scripted.Fail(&provider.Interrupted{Provider: "p", Usage: &used, Err: context.Canceled}))
+	for _, tc := range []struct {
+		name string
+		by   provider.Provider
+		want int64
+	}{{"a chain whose first failed", chain, 14}, {"a failure", scripted.New(cut), 7}, {"a call that was cut off", off, 7}} {
+		var told int64
+		env := Env{Changes: changesOf(), ReportUsage: func(u provider.Usage) { told += u.TotalTokens }}
+		if v, _ := Evaluate(context.Background(), Review("r", Model(tc.by, "judge")), env); told != tc.want || v.Tokens != tc.want {
+			t.Errorf("%s: told %d, verdict %d, want %d", tc.name, told, v.Tokens, tc.want)
+		}
+	}
 }
 
 func TestTheEnvironmentsReviewerJudgesForOneThatWasReadBack(t *testing.T) {

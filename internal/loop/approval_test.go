@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/policy"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
@@ -196,6 +199,125 @@ func TestARememberedRuleHoldsInTheProcessThatResumes(t *testing.T) {
 	if len(who.got) != 0 || f.read("b.txt") != "2" || f.read("locked/c") != "" || len(end.Remembered) != 1 {
 		t.Errorf("asked about %v, b.txt %q, locked/c %q, handed back %+v", who.targets(), f.read("b.txt"), f.read("locked/c"), end.Remembered)
 	}
+}
+
+// A rule that could not be read back must not reach the store: no drive could begin
+// behind it.
+func TestARuleToRememberThatCanNeverHoldApprovesNothing(t *testing.T) {
+	f := newFixture(t, write("a.txt", "1"))
+	bad := approve.Approve(policy.Rule{Effect: policy.Allow, Pattern: "*.txt"})
+	f.host.Policy, f.host.Approver = asking, &counted{dec: bad}
+	res := f.must(trace.AwaitingApproval)
+	if _, err := f.resume(res.RunID, Resumption{Decision: &Decision{ID: res.Outcome.RequestID, Decision: bad}}); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("the same word of a person: %v", err)
+	}
+	if _, err := DecideFrom(t.Context(), f.store, Decision{ID: res.Outcome.RequestID, Decision: bad}, "attached"); !errors.Is(err, task.ErrInvalid) {
+		t.Errorf("the same word from another process: %v", err)
+	}
+	f.script(scripted.Say("done"))
+	end, err := f.resume(res.RunID, Resumption{Decision: &Decision{ID: res.Outcome.RequestID, Decision: approve.Approve()}})
+	if err != nil || end.Outcome.Kind != trace.Finished || f.read("a.txt") != "1" {
+		t.Errorf("%s, %v; a.txt %q", end.Outcome, err, f.read("a.txt"))
+	}
+}
+
+// Who is asked may end the goroutine that asks, as a failing test does.
+func TestWhoeverEndsWithoutAWordHasSaidNothing(t *testing.T) {
+	for _, tc := range []struct {
+		want trace.OutcomeKind
+		turn scripted.Turn
+		host func(*Host)
+	}{
+		{trace.AwaitingApproval, write("a.txt", "1"), func(h *Host) {
+			h.Policy = asking
+			h.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+				runtime.Goexit()
+				return approve.Approve(), nil
+			})
+		}},
+		{trace.AwaitingAnswer, ask("which?"), func(h *Host) {
+			h.Responder = approve.ResponderFunc(func(context.Context, approve.Question) (approve.Reply, error) {
+				runtime.Goexit()
+				return approve.Say("x"), nil
+			})
+		}},
+		{trace.AwaitingPlan, scripted.Call("propose_plan", map[string]any{"steps": []any{map[string]any{"intent": "look"}}}), func(h *Host) {
+			h.PlanGate = approve.PlanGateFunc(func(context.Context, approve.Plan) (approve.PlanVerdict, error) {
+				runtime.Goexit()
+				return approve.Accept(), nil
+			})
+		}},
+	} {
+		f := newFixture(t, tc.turn)
+		tc.host(&f.host)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		res, err := Run(ctx, f.host, f.contract(), nil)
+		cancel()
+		if err != nil || res.Outcome.Kind != tc.want {
+			t.Errorf("%s, %v; want %s", res.Outcome, err, tc.want)
+		}
+	}
+}
+
+// spender decides when it is told that nobody wants to know any more, or at once,
+// and has spent tokens in any case.
+type spender struct {
+	asked chan trace.RequestID
+	late  bool
+}
+
+func (s *spender) Decide(ctx context.Context, r approve.Request) (approve.Decision, error) {
+	d := approve.Approve()
+	d.Spent = []approve.Spend{{Provider: "judge", Usage: &provider.Usage{TotalTokens: 1000}}}
+	s.asked <- r.ID
+	if s.late {
+		<-ctx.Done()
+		return d, ctx.Err()
+	}
+	return d, nil
+}
+
+func TestWhatAnApproverSpentCountsWhoeverDecides(t *testing.T) {
+	calls := func(f *fixture, id trace.RunID) (n int, tokens int64) {
+		for _, c := range f.providerCalls(id) {
+			if c.Purpose == store.ForApproval {
+				n++
+				tokens += c.Usage.TotalTokens
+			}
+		}
+		return n, tokens
+	}
+	t.Run("another process", func(t *testing.T) {
+		f := newFixture(t, write("a.txt", "1"), scripted.Say("done"))
+		who := &spender{make(chan trace.RequestID, 1), true}
+		f.host.Policy, f.host.Approver = asking, who
+		go func() {
+			if _, err := DecideFrom(context.Background(), f.store, Decision{ID: <-who.asked, Decision: approve.Approve()}, "attached"); err != nil {
+				t.Error(err)
+			}
+		}()
+		res := f.must(trace.Finished)
+		if n, tokens := calls(f, res.RunID); n != 1 || tokens != 1000 {
+			t.Errorf("%d calls of the approver with %d tokens are on record", n, tokens)
+		}
+		if got := f.info(res.RunID).Tokens; got < 1000 {
+			t.Errorf("the run drew %d tokens", got)
+		}
+	})
+	t.Run("nobody, since the run was stopped", func(t *testing.T) {
+		f := newFixture(t, write("a.txt", "1"))
+		who := &spender{make(chan trace.RequestID, 1), true}
+		f.host.Policy, f.host.Approver = asking, who
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-who.asked; cancel() }()
+		res, err := Run(ctx, f.host, f.contract(), nil)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if n, tokens := calls(f, res.RunID); n != 1 || tokens != 1000 {
+			t.Errorf("%d calls of the approver with %d tokens are on record", n, tokens)
+		}
+	})
 }
 
 func TestNoRowOfThePolicyHoldsWhatIsWritten(t *testing.T) {

@@ -1,11 +1,14 @@
 package loop
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"time"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -209,4 +212,36 @@ func (d *drive) gateEnv(n int) verify.Env {
 			d.rec.reviewCall(n, u)
 		},
 	}
+}
+
+// judgements are the evaluations of the run's gate so far. other tells those of
+// another criterion than the one that judges now: a resume may have stated this one,
+// and died before it came to judge.
+func (d *drive) judgements(ctx context.Context) (all []store.GateAttempt, other func(store.GateAttempt) bool, err error) {
+	all, err = store.Collect(d.store.GateAttempts(ctx, d.runID()))
+	if err != nil || len(all) == 0 {
+		return nil, nil, err
+	}
+	drives, err := d.store.Drives(ctx, d.runID())
+	if err != nil {
+		return nil, nil, err
+	}
+	var since time.Time
+	for i := len(drives) - 1; i > 0 && since.IsZero(); i-- {
+		if !bytes.Equal(criterionIn(drives[i].Contract), criterionIn(drives[i-1].Contract)) {
+			since = drives[i].StartedAt
+		}
+	}
+	return all, func(a store.GateAttempt) bool { return d.otherGate || a.At.Before(since) }, nil
+}
+
+// criterionIn is the criterion of a stored contract, as it is stored.
+func criterionIn(contract json.RawMessage) []byte {
+	var c struct {
+		Verify json.RawMessage `json:"verify"`
+	}
+	if json.Unmarshal(contract, &c) != nil {
+		return nil
+	}
+	return c.Verify
 }

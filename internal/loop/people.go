@@ -67,7 +67,12 @@ func await[T any](ctx context.Context, d *drive, ask func(context.Context) T, la
 		select {
 		case <-ctx.Done():
 			return word, false, context.Cause(ctx)
-		case word = <-words:
+		case <-done:
+			select {
+			case word = <-words:
+			default:
+				d.log.Error("somebody who was asked ended without a word, which says nothing", "run", d.runID())
+			}
 			if ctx.Err() != nil {
 				return word, false, context.Cause(ctx)
 			}

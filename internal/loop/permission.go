@@ -358,12 +358,24 @@ func (d *drive) request(st *step, c *call, about judged) approve.Request {
 // another process, whichever lands first. The row it returns is the store's; an
 // unresolved one means that the approver defers.
 func (d *drive) decided(ctx context.Context, c *call, req approve.Request) (store.PendingApproval, string, error) {
+	bill := make(chan []approve.Spend, 1)
 	dec, own, err := await(ctx, d,
-		func(ctx context.Context) approve.Decision { return d.consult(ctx, req) },
+		func(ctx context.Context) approve.Decision {
+			dec := d.consult(ctx, req)
+			bill <- dec.Spent
+			return dec
+		},
 		func(ctx context.Context) (bool, error) {
 			row, err := d.store.Pending(ctx, req.ID)
 			return row.Verdict != store.Undecided, err
 		})
+	// Whoever decides, and whatever ended the wait: what was spent is spent. An
+	// approver that was left behind has not said yet.
+	select {
+	case spent := <-bill:
+		d.pay(req.Step, spent)
+	default:
+	}
 	switch {
 	case err != nil:
 		return store.PendingApproval{}, "", err
@@ -372,6 +384,14 @@ func (d *drive) decided(ctx context.Context, c *call, req approve.Request) (stor
 	}
 	row, err := d.store.Pending(ctx, req.ID)
 	return row, "attached", err
+}
+
+// pay counts what an approver spent into the accounts and the budget.
+func (d *drive) pay(step int, spent []approve.Spend) {
+	for _, sp := range spent {
+		d.rec.approverCall(step, sp)
+		d.owed += total(sp.Usage)
+	}
 }
 
 // consult asks the approver. One that panics or fails has decided nothing.
@@ -387,12 +407,6 @@ func (d *drive) consult(ctx context.Context, req approve.Request) approve.Decisi
 // settleRequest writes the approver's answer into the row, unless somebody else's is
 // there already, and returns the row.
 func (d *drive) settleRequest(ctx context.Context, c *call, req approve.Request, dec approve.Decision) (store.PendingApproval, string, error) {
-	for _, sp := range dec.Spent {
-		d.rec.approverCall(req.Step, sp)
-		if sp.Usage != nil {
-			d.owed += max(sp.Usage.TotalTokens, 0)
-		}
-	}
 	var fault *rewriteRefusal
 	if dec.Kind == approve.DecisionApprove {
 		dec.Modified = realChange(req, dec.Modified)

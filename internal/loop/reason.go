@@ -154,8 +154,8 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	var sink provider.Sink
 	var pump *tokenPump
 	if d.streams() && purpose == store.ForStep {
-		pump = newTokenPump(func(text string) { d.emit(st.n, trace.Token{Text: text}) })
-		sink.Token = pump.put
+		pump = newTokenPump(func(f trace.Fact) { d.emit(st.n, f) })
+		sink.Token, sink.FellBack = pump.put, pump.fellBack
 	}
 	ahead := d.speculate(ctx, st, purpose)
 	if ahead != nil {
@@ -168,6 +168,7 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	case pump == nil:
 	case err == nil && resp != nil:
 		pump.end(resp.Text)
+		st.fell = pump.fell
 	default:
 		pump.close()
 	}
@@ -227,7 +228,9 @@ func (d *drive) take(st *step, resp *provider.Response) {
 	}
 	if resp.ServedBy != "" {
 		d.rec.context(st.n, "served", resp.ServedBy)
-		d.emit(st.n, trace.FellBackTo{Provider: resp.ServedBy})
+		if st.fell != resp.ServedBy { // else it was told in its place among the tokens
+			d.emit(st.n, trace.FellBackTo{Provider: resp.ServedBy})
+		}
 	}
 	d.tellLooked(st)
 	d.tellSpeculated(st)

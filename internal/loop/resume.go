@@ -70,7 +70,7 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 	if err != nil {
 		return nil, res, err
 	}
-	if err := r.tryOut(ctx, h, id); err != nil {
+	if err := r.tryOut(ctx, h, id, &opts); err != nil {
 		return nil, res, err
 	}
 	lease, left, err := h.Store.EnterDrive(ctx, id, opts)
@@ -100,7 +100,10 @@ func (r Resumption) take(ctx context.Context, h Host, id trace.RunID) (*drive, *
 // entering the run takes the caller's word and ends what was recorded of its end,
 // which must not happen for a drive that cannot begin. What only reports, or gives
 // the run up, needs no drive.
-func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
+//
+// It adds to opts what the drive makes of the contract: how long a crashed driver
+// keeps the run, and one that was stated, which holds for every later resume too.
+func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID, opts *store.EnterOptions) error {
 	if !r.drivesOn() {
 		return nil
 	}
@@ -111,8 +114,13 @@ func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
 	if err != nil || info.Outcome.Kind.Final() {
 		return err
 	}
-	if needed, err := goesOn(ctx, h.Store, info); err != nil || !r.saysAnything() && !needed {
+	needed, err := goesOn(ctx, h.Store, info)
+	if err != nil {
 		return err
+	}
+	needed = needed || r.saysAnything()
+	if !needed && r.Contract == nil {
+		return nil
 	}
 	left := &store.Resumed{Info: info}
 	if left.Policy, err = h.Store.RunPolicy(ctx, id); err != nil {
@@ -122,11 +130,23 @@ func (r Resumption) tryOut(ctx context.Context, h Host, id trace.RunID) error {
 		return err
 	}
 	d, err := r.rebuild(ctx, h, left)
-	if err != nil {
+	switch {
+	case err != nil && !needed:
+		return nil // the run waits, and that is all there is to say
+	case err != nil:
 		return err
 	}
-	d.close()
-	return nil
+	defer d.close()
+	opts.LeaseTTL = d.contract.Lease()
+	if r.Contract == nil {
+		return nil
+	}
+	stated := d.contract // with the fingerprints of its criterion
+	if r.ToolMask != nil {
+		stated.ToolMask = r.Contract.ToolMask // the other one is for this drive
+	}
+	opts.Contract, err = stated.Marshal()
+	return err
 }
 
 // saysAnything reports whether the resume is more than a wish to see it go on.
@@ -228,6 +248,9 @@ func (d Decision) forStore(ctx context.Context, st *store.Store) (*store.Approva
 		return out, nil
 	default:
 		return nil, nil // a second deferral decides nothing: the run still waits
+	}
+	if err := d.Decision.CheckRemember(); err != nil {
+		return nil, &task.InvalidError{Field: "decision", Reason: err.Error(), Err: err}
 	}
 	change, err := d.change(ctx, st)
 	if err != nil {
@@ -514,7 +537,7 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	if d.criterion == nil {
 		return nil
 	}
-	attempts, err := store.Collect(d.store.GateAttempts(ctx, d.runID()))
+	attempts, other, err := d.judgements(ctx)
 	if err != nil {
 		return err
 	}
@@ -523,11 +546,11 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 		if a.Phase == string(verify.PhaseOutput) || a.Outcome == store.GateErrored {
 			continue
 		}
-		if !d.otherGate {
+		if !other(a) {
 			d.shape.closing = a.Outcome == store.GatePassed && a.Step < d.last && d.contract.Output != nil
-		}
-		if a.Step == d.last && !d.otherGate {
-			d.verdict = a.Outcome
+			if a.Step == d.last {
+				d.verdict = a.Outcome
+			}
 		}
 		if a.Outcome == store.GateFailed {
 			failed, d.gateFailed = &attempts[i], true
@@ -554,7 +577,7 @@ func (d *drive) restoreGate(ctx context.Context, ledger []trace.Observation) err
 	switch {
 	case told:
 		d.told = feedback
-	case failed.Step == d.last && !d.otherGate:
+	case failed.Step == d.last && !other(*failed):
 		d.untold = feedback
 	}
 	return nil

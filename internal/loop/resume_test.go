@@ -293,6 +293,65 @@ func TestAResumeUsesTheRecordedPolicyAndContract(t *testing.T) {
 	contains(t, "what the model is told", told, "refused")
 }
 
+// What bounds a run from here on bounds it also behind the next pause, in whatever
+// process.
+func TestAContractThatIsStatedWithAResumeHoldsForTheNextOneToo(t *testing.T) {
+	f := newFixture(t, readCall("a"))
+	res := f.must(trace.StepCapReached, withSteps(1))
+	f.script(ask("which?"))
+	c := f.contract(withSteps(9))
+	c.ToolMask, c.LeaseTTL = []string{"write_file"}, time.Minute
+	mask := []string{"write_file", "read_file"}
+	paused, err := f.resume(res.RunID, Resumption{Contract: &c, ToolMask: mask})
+	if err != nil || paused.Outcome.Kind != trace.AwaitingAnswer {
+		t.Fatalf("%s, %v", paused.Outcome, err)
+	}
+	wide := f.contract(withSteps(99))
+	if again, err := f.resume(res.RunID, Resumption{Contract: &wide}); err != nil || again.Outcome.Kind != trace.AwaitingAnswer {
+		t.Fatalf("a resume that drives nothing: %s, %v", again.Outcome, err)
+	}
+	f.write("b", "text of b")
+	m := f.script(write("x", "y"), readCall("b"), scripted.Say("done"))
+	var ttl time.Duration
+	f.host.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+		if l, err := f.store.LeaseOf(context.Background(), ev.RunID); err == nil && l != nil && ev.Kind() == "step" {
+			ttl = l.TTL
+		}
+		return trace.Continue
+	})
+	end, err := f.resume(res.RunID, Resumption{Answer: &Answer{paused.Outcome.QuestionID, []string{"this"}}})
+	if err != nil || end.Outcome.Kind != trace.Finished || f.read("x") != "" || ttl != time.Minute {
+		t.Errorf("%s, %v; x %q, a lease of %s", end.Outcome, err, f.read("x"), ttl)
+	}
+	told, _ := scripted.LastResult(m.Requests()[2], "read_file")
+	contains(t, "a tool that only the earlier drive withheld", told, "text of b")
+}
+
+// A criterion that a resume stated judges the last step also when that resume died
+// before it could.
+func TestACriterionThatAResumeStatedJudgesBehindItsDeath(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		f := newFixture(t, write("done.txt", "x"))
+		res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "false")))
+		c := f.contract(withSteps(9), gate(verify.Command("sh", "-c", "test -f done.txt")))
+		ctx, cancel := context.WithCancel(context.Background())
+		f.host.Observer = trace.ObserverFunc(func(trace.Event) trace.Flow { cancel(); return trace.Continue })
+		m := f.script(scripted.Say("never asked"))
+		if _, err := Resume(ctx, f.host, res.RunID, Resumption{Contract: &c}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		f.host.Observer = f.seen
+		r := Resumption{}
+		if again {
+			r.Contract = &c
+		}
+		end, err := f.resume(res.RunID, r)
+		if err != nil || end.Outcome.Kind != trace.Success || len(m.Requests()) != 0 {
+			t.Errorf("stated again %t: %s, %v, %d completions", again, end.Outcome, err, len(m.Requests()))
+		}
+	}
+}
+
 func TestAGateIsJudgedOnResumeWhenTheProcessDiedBeforeItCould(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(context.Background())

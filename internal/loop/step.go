@@ -30,9 +30,10 @@ type step struct {
 
 	record    func() // of what the request carries, once it was answered
 	response  *provider.Response
-	answered  bool // the model answered: no call, and an ending that is one
-	misshapen bool // it answered, and not in the demanded shape
-	moved     bool // the workspace may be another than before the step
+	fell      string // the provider of a chain whose answer streamed in, told with its tokens
+	answered  bool   // the model answered: no call, and an ending that is one
+	misshapen bool   // it answered, and not in the demanded shape
+	moved     bool   // the workspace may be another than before the step
 	calls     []*call
 	notes     []trace.Observation // observations that answer no call, told behind the calls'
 

@@ -3,6 +3,8 @@ package loop
 import (
 	"sync"
 	"unicode/utf8"
+
+	"github.com/initorigin/io-harness-go/trace"
 )
 
 // tokenPump carries streamed text from the wire to a watcher. The wire never
@@ -10,18 +12,19 @@ import (
 // when everything in it was handed over. What it hands over is text: a character
 // that a delta ends within waits for its rest.
 type tokenPump struct {
-	emit func(text string)
+	emit func(trace.Fact)
 	done chan struct{}
 
 	mu     sync.Mutex
 	ready  *sync.Cond
-	queue  []string
+	queue  []trace.Fact
 	begun  string // the start of a character, whose rest is to come
 	fed    bool
 	closed bool
+	fell   string // the provider that a chain fell back to last
 }
 
-func newTokenPump(emit func(string)) *tokenPump {
+func newTokenPump(emit func(trace.Fact)) *tokenPump {
 	p := &tokenPump{emit: emit, done: make(chan struct{})}
 	p.ready = sync.NewCond(&p.mu)
 	go p.run()
@@ -39,8 +42,8 @@ func (p *tokenPump) run() {
 		p.queue = nil
 		closed := p.closed
 		p.mu.Unlock()
-		for _, text := range batch {
-			p.emit(text)
+		for _, f := range batch {
+			p.emit(f)
 		}
 		if closed && len(batch) == 0 {
 			return
@@ -66,7 +69,18 @@ func (p *tokenPump) add(text string) {
 	if text == "" {
 		return
 	}
-	p.queue = append(p.queue, clean(text))
+	p.queue = append(p.queue, trace.Token{Text: clean(text)})
+	p.ready.Signal()
+}
+
+// fellBack says that what was put so far is of no answer: the next provider of a
+// chain begins.
+func (p *tokenPump) fellBack(provider string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(p.begun)
+	p.begun, p.fed, p.fell = "", false, provider
+	p.queue = append(p.queue, trace.FellBackTo{Provider: provider})
 	p.ready.Signal()
 }
 

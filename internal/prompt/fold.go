@@ -197,8 +197,8 @@ func (l *Log) Due(c Compaction, effective int, forced bool) (Cut, bool) {
 		return Cut{}, false
 	}
 	n := l.foldable(c.keep())
-	if n <= 0 {
-		return Cut{}, false
+	if n <= 0 || !slices.ContainsFunc(l.tail[:n], func(o trace.Observation) bool { return !Word(o) }) {
+		return Cut{}, false // a fold keeps the words that it covers: nothing would be gained
 	}
 	before := l.Tokens()
 	if !forced {

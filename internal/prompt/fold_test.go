@@ -199,6 +199,20 @@ func TestWhatThePersonSaidSurvivesEveryFold(t *testing.T) {
 	}
 }
 
+// A fold keeps what a person said, so that a summary of nothing else is paid for in vain.
+func TestWordsAloneAreNotFolded(t *testing.T) {
+	words := []trace.Observation{Steered(1, "one", 100), Steered(1, "two", 100)}
+	log := NewLog(append(words, steps(2, 9, 1000)...), nil)
+	if cut, ok := log.Due(Compaction{}, 24_000, true); ok {
+		t.Errorf("a summary is due of %q", cut.Notes)
+	}
+	log.Add(steps(10, 10, 1000)...)
+	log.Committed()
+	if cut, ok := log.Due(Compaction{}, 24_000, true); !ok || cut.Through != 3 {
+		t.Errorf("with the first step behind them: %+v, %v", cut, ok)
+	}
+}
+
 // Eight newest entries that alone fill the threshold, and thirty small steps: one
 // fold may be paid for, not thirty.
 func TestAFoldThatGainsNothingIsNotRepeated(t *testing.T) {

@@ -35,7 +35,7 @@ var (
 // answer that came in spite of failures names them in its Failed.
 //
 // Deltas that a provider streamed before it failed have been shown and are not
-// withdrawn. Calls that it reported early are for the caller to drop: they
+// withdrawn; Sink.FellBack tells where those of the next begin. Calls that it reported early are for the caller to drop: they
 // will not agree with the settled response.
 type Chain struct {
 	links []Link
@@ -173,13 +173,16 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 		}
 		e, ok := provider.AsError(err)
 		if !ok {
-			return nil, err
+			return nil, provider.WithUsage(err, used)
 		}
-		failed = append(failed, provider.FailedCall{Provider: l.Provider.Name(), Failure: e.Text(), Usage: e.Usage, Took: time.Since(began)})
+		failed = append(failed, provider.FailedCall{Provider: l.Provider.Name(), Failure: e.Text(), Usage: provider.UsageOf(err), Took: time.Since(began)})
 		if i == len(c.links)-1 || !e.Retryable() {
 			return nil, withUsage(err, e, used)
 		}
 		on = c.withoutCalls(on)
+		if on.FellBack != nil {
+			on.FellBack(leaf(c.links[i+1].Provider))
+		}
 		c.log.LogAttrs(ctx, slog.LevelWarn, "falling over to another provider",
 			slog.String("from", l.Provider.Name()), slog.String("to", c.links[i+1].Provider.Name()), slog.String("kind", string(e.Kind)))
 	}
@@ -227,11 +230,16 @@ func (c *Chain) served(resp *provider.Response, p provider.Provider, failed []pr
 	if r.ServedBy != "" {
 		return &r
 	}
+	r.ServedBy = leaf(p)
+	return &r
+}
+
+// leaf is the name of the provider that p begins with.
+func leaf(p provider.Provider) string {
 	if inner, ok := p.(*Chain); ok {
 		p = inner.first()
 	}
-	r.ServedBy = p.Name()
-	return &r
+	return p.Name()
 }
 
 // first is the provider that a chain, and the chains inside of it, begin with.
@@ -254,11 +262,14 @@ func sum(a, b *provider.Usage) *provider.Usage {
 	return &u
 }
 
-// withUsage gives the error what all failed calls used. An error that is
-// wrapped in another is left as it is, so that nothing of the wrapping is lost.
+// withUsage gives the error what all failed calls used, and loses nothing of one
+// that is wrapped in another.
 func withUsage(err error, e *provider.Error, used *provider.Usage) error {
-	if used == e.Usage || err != error(e) {
+	switch {
+	case used == provider.UsageOf(err):
 		return err
+	case err != error(e):
+		return provider.WithUsage(err, used)
 	}
 	n := *e
 	n.Usage = used

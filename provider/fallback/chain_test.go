@@ -356,6 +356,28 @@ func TestWhatFailedOnTheWayIsKept(t *testing.T) {
 			t.Errorf("%+v, %v", resp, err)
 		}
 	})
+	t.Run("beside a failure of another kind", func(t *testing.T) {
+		var ce *provider.ConfigError
+		_, err := chain(t, always("a", broke(50)), always("b", scripted.Fail(&provider.ConfigError{Message: "no model"}))).Complete(context.Background(), ask(), provider.Sink{})
+		if !errors.As(err, &ce) {
+			t.Errorf("error %v", err)
+		}
+		if diff := cmp.Diff(used(50), provider.UsageOf(err)); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("beside a failure that is wrapped in another", func(t *testing.T) {
+		why := errors.New("why")
+		last := scripted.Fail(fmt.Errorf("%w: %w", why, &provider.Error{Kind: provider.Auth, Usage: used(1)}))
+		inner := chain(t, always("a", broke(50)), always("b", last))
+		_, err := chain(t, inner, always("c", scripted.Say("never"))).Complete(context.Background(), ask(), provider.Sink{})
+		if !errors.Is(err, why) || !errors.Is(err, provider.Auth) {
+			t.Errorf("error %v", err)
+		}
+		if diff := cmp.Diff(used(51), provider.UsageOf(err)); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("when the caller ends it", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		why := errors.New("enough")

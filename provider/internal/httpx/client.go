@@ -296,7 +296,8 @@ func drain(r io.Reader, cancel context.CancelCauseFunc) {
 	_, _ = io.CopyN(io.Discard, r, drainBytes)
 }
 
-// idleReader ends a request whose body has begun and then gone silent.
+// idleReader ends a request whose body has begun and then gone silent. Only waiting
+// for the server counts: whoever reads may take his time with what has come.
 type idleReader struct {
 	src    io.Reader
 	idle   time.Duration
@@ -305,14 +306,14 @@ type idleReader struct {
 }
 
 func (r *idleReader) Read(p []byte) (int, error) {
-	n, err := r.src.Read(p)
-	if n > 0 && r.idle > 0 {
-		if r.timer == nil {
-			r.timer = time.AfterFunc(r.idle, func() { r.cancel(errIdle) })
-		} else {
-			r.timer.Reset(r.idle)
-		}
+	if r.timer != nil {
+		r.timer.Reset(r.idle)
 	}
+	n, err := r.src.Read(p)
+	if r.timer == nil && n > 0 && r.idle > 0 {
+		r.timer = time.AfterFunc(r.idle, func() { r.cancel(errIdle) })
+	}
+	r.stop()
 	return n, err
 }
 

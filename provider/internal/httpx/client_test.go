@@ -44,6 +44,28 @@ func post(ctx context.Context, v *testkit.Vendor, change func(*httpx.Client)) (e
 	return events, doc, err
 }
 
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// pieces gives one text for each read, at once, until ctx ends.
+type pieces struct {
+	texts []string
+	ctx   context.Context
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.ctx.Err() != nil {
+		return 0, context.Cause(p.ctx)
+	}
+	if len(p.texts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.texts[0])
+	p.texts = p.texts[1:]
+	return n, nil
+}
+
 func TestRequestHead(t *testing.T) {
 	v := testkit.NewVendor(t, testkit.Stream("[DONE]"))
 	if _, _, err := post(context.Background(), v, nil); err != nil {
@@ -161,6 +183,21 @@ func TestBrokenExchanges(t *testing.T) {
 	t.Run("silence before the first byte is thinking", func(t *testing.T) {
 		v := testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{After: 100 * time.Millisecond, Data: "data: [DONE]\n\n"}}})
 		if _, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Idle = 10 * time.Millisecond }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a slow reader is no silence", func(t *testing.T) {
+		own, ended := context.WithCancelCause(context.Background())
+		body := &pieces{texts: []string{"data: 1\n\n", "data: 2\n\n", "data: [DONE]\n\n"}, ctx: own}
+		c := &httpx.Client{Name: "test", Idle: 20 * time.Millisecond, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { ended(context.Cause(r.Context())) })
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(body)}, nil
+		})}
+		err := c.Post(context.Background(), "http://vendor.test/", nil, nil, httpx.Handlers{Event: func(e sse.Event) (bool, error) {
+			time.Sleep(100 * time.Millisecond)
+			return e.IsDone(), nil
+		}})
+		if err != nil {
 			t.Error(err)
 		}
 	})
