@@ -117,8 +117,8 @@ func BenchmarkRemoveSession(b *testing.B) {
 
 // BenchmarkSweep removes ten sessions in one sweep and ten more one by one.
 // x-sweep is how many times cheaper the sweep is: it commits, and cuts the log, once
-// for all. Overwriting what the sessions held costs both the same, and is most of it
-// once they are long, so there is a row without it.
+// for all. Taking the rows out costs both the same, and is most of it once the sessions
+// are long. The rows that are not erased leave the words in free pages.
 func BenchmarkSweep(b *testing.B) {
 	for _, steps := range []int{1, 10, 50} {
 		for name, erase := range map[string]bool{"erased": true, "not-erased": false} {
