@@ -121,9 +121,8 @@ func BenchmarkRemoveSession(b *testing.B) {
 // are long. The rows that are not erased leave the words in free pages.
 func BenchmarkSweep(b *testing.B) {
 	for _, steps := range []int{1, 10, 50} {
-		for name, erase := range map[string]bool{"erased": true, "not-erased": false} {
-			b.Run(fmt.Sprintf("%d-steps/%s", steps, name), func(b *testing.B) { sweep(b, steps, erase) })
-		}
+		b.Run(fmt.Sprintf("%d-steps/erased", steps), func(b *testing.B) { sweep(b, steps, true) })
+		b.Run(fmt.Sprintf("%d-steps/not-erased", steps), func(b *testing.B) { sweep(b, steps, false) })
 	}
 }
 
