@@ -36,7 +36,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	c := &child{
 		pid:       pid,
 		exited:    make(chan struct{}),
-		kill:      func() { _ = unix.Kill(-pid, unix.SIGKILL) },
+		kill:      func() bool { return unix.Kill(-pid, unix.SIGKILL) == nil },
 		terminate: func() { _ = unix.Kill(-pid, unix.SIGTERM) },
 		pids:      func() []int { return []int{pid} },
 		release:   func() {},

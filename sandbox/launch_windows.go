@@ -45,9 +45,11 @@ func launch(s *spec, a *Applied) (*child, error) {
 		release:   func() {},
 		monitor:   func(Limits, <-chan struct{}) <-chan Cap { return nil },
 		terminate: func() {}, // without a console there is nothing to ask with
-		kill: func() {
+		kill: func() bool {
+			left := j.occupied()
 			proc.kill()
 			j.close()
+			return left
 		},
 	}
 	go func() {

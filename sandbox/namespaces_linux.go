@@ -336,13 +336,14 @@ func (h *helper) collect() ending {
 	return e
 }
 
-// kill ends the shim, which ends the namespace.
-func (h *helper) kill() {
+// kill ends the shim, which ends the namespace: nothing can be left to be found.
+func (h *helper) kill() bool {
 	h.tree.mu.Lock()
 	defer h.tree.mu.Unlock()
 	if !h.reaped {
 		_ = unix.Kill(h.pid, unix.SIGKILL)
 	}
+	return false
 }
 
 // forward carries connections from the private loopback to the proxy, which

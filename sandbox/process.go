@@ -354,8 +354,9 @@ func (p *Process) exitsWithin(d time.Duration) bool {
 func (p *Process) settle(r *Result) {
 	// The leftovers were killed before the program was reaped; what still holds a
 	// stream got away from the kill.
+	late := false
 	if !waitFor(&p.drained, waitDelay) {
-		p.child.kill()
+		late = p.child.kill()
 		for _, s := range p.streams {
 			_ = s.r.Close()
 		}
@@ -381,7 +382,7 @@ func (p *Process) settle(r *Result) {
 		end = p.child.end
 		release()
 	}
-	r.Leftover = end.leftover && !r.Killed
+	r.Leftover = (end.leftover || late) && !r.Killed
 	r.Signal = end.signal
 	r.CPU = end.cpu
 	if !r.Killed && end.signal == "" {
@@ -425,7 +426,9 @@ type child struct {
 	exited chan struct{} // closed when end is set and the program is reaped
 	end    ending
 
-	kill func() // the whole tree, at once; may be called at any time
+	// kill ends the whole tree, at once; it may be called at any time. After the end
+	// of the program it reports whether something else was still there.
+	kill func() bool
 	// terminate asks the program and its group to end
 	terminate func()
 	pids      func() []int // what lives

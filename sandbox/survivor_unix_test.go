@@ -17,7 +17,7 @@ func TestWhatCannotBeKilledIsGivenUpAndSaidToBe(t *testing.T) {
 	p := newProcess(&spec{argv: []string{"sudo", "sleep"}}, func() error { removed.Store(true); return nil })
 	p.killDelay = 10 * time.Millisecond
 	c := &child{
-		exited: make(chan struct{}), kill: func() {}, release: func() { released.Store(true) },
+		exited: make(chan struct{}), kill: func() bool { return false }, release: func() { released.Store(true) },
 		monitor: func(Limits, <-chan struct{}) <-chan Cap { return nil },
 	}
 	p.child = c

@@ -40,18 +40,21 @@ func (t *tree) markReaped() {
 	t.reaped = true
 }
 
-// kill ends the program and all that can be found of its tree.
-func (t *tree) kill() {
+// kill ends the program and all that can be found of its tree, and reports whether
+// anything besides the program was found.
+func (t *tree) kill() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.reaped {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
 		_ = unix.Kill(t.pid, unix.SIGKILL)
 	}
+	others := false
 	if t.group != nil {
+		others = slices.ContainsFunc(t.group.pids(), t.other)
 		t.group.kill()
 	}
-	t.killMarked()
+	return t.killMarked() || others
 }
 
 // terminate asks the group that the program leads to end.
@@ -163,17 +166,110 @@ func (t *tree) killOne(pid int) {
 	}
 }
 
+// carriesMarker reports whether a process was started with our marker. One that is
+// just replacing its program shows no environment for that moment: it is looked at
+// again until it has one.
 func (t *tree) carriesMarker(pid int) bool {
-	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return false
+	name := filepath.Join("/proc", strconv.Itoa(pid), "environ")
+	last, same := "", 0
+	for range maxReplacing {
+		env, err := readAtOnce(name)
+		if err != nil {
+			return false
+		}
+		if len(env) > 0 {
+			return holdsEntry(env, t.marker)
+		}
+		place, alive := environPlace(pid)
+		if !alive {
+			return false
+		}
+		// A process that was started with nothing shows the same empty place each time.
+		// One between two programs has none, or one that is not filled in yet.
+		if place != "" && place == last {
+			same++
+		} else {
+			last, same = place, 0
+		}
+		if same == sameEmpty {
+			return false
+		}
+		time.Sleep(replacingPause)
 	}
+	return false
+}
+
+// environSize is how much of an environment is read by one call, the most that the
+// kernel takes for one entry being 128 KiB.
+const environSize = 256 << 10
+
+var environBuffers = sync.Pool{New: func() any { return new([environSize]byte) }}
+
+// readAtOnce reads a file of /proc by one call. A second one would end early if the
+// process had replaced its program meanwhile, and the first part would look whole.
+func readAtOnce(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := environBuffers.Get().(*[environSize]byte)
+	defer environBuffers.Put(buf)
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.Clone(buf[:n])
+	for n > 0 && len(b)%environSize == 0 {
+		if n, err = unix.Read(fd, buf[:]); err != nil {
+			break
+		}
+		b = append(b, buf[:n]...)
+	}
+	return b, nil
+}
+
+func holdsEntry(env []byte, entry string) bool {
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if string(kv) == t.marker {
+		if string(kv) == entry {
 			return true
 		}
 	}
 	return false
+}
+
+const (
+	// maxReplacing and replacingPause bound the wait for a process to have replaced its
+	// program. It takes the kernel some 0.1 ms; on a machine that is short of processor
+	// time the process may wait for its turn in the midst of it.
+	maxReplacing   = 1000
+	replacingPause = 200 * time.Microsecond
+	// sameEmpty is how often an empty environment must be seen again to be believed.
+	sameEmpty = 4
+)
+
+// Flags of a process in its stat line, from linux/sched.h.
+const (
+	flagExiting = 0x4
+	flagKernel  = 0x200000
+)
+
+// environPlace says where in its memory a process without an environment would have
+// it, "" while it has no place for it. A zombie, a thread of the kernel and a process
+// on its way out are not alive.
+func environPlace(pid int) (place string, alive bool) {
+	f := statFields(pid)
+	if len(f) < 49 || f[0] == "Z" || f[0] == "X" {
+		return "", false
+	}
+	flags, err := strconv.ParseUint(f[6], 10, 64)
+	if err != nil || flags&(flagExiting|flagKernel) != 0 {
+		return "", false
+	}
+	if f[48] == "0" {
+		return "", true
+	}
+	return f[47] + "-" + f[48], true
 }
 
 // marked are the living processes, other than the program, that carry the
@@ -248,17 +344,23 @@ type stat struct {
 	rss                          uint64 // pages
 }
 
-func readStat(pid int) (stat, bool) {
+// statFields are the fields of the stat line from the state on, nil when the
+// process is gone: field n of proc(5) is at n-3.
+func statFields(pid int) []string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return stat{}, false
+		return nil
 	}
 	// The name is in parentheses and may hold anything, a parenthesis included.
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
-		return stat{}, false
+		return nil
 	}
-	f := strings.Fields(string(b[i+1:]))
+	return strings.Fields(string(b[i+1:]))
+}
+
+func readStat(pid int) (stat, bool) {
+	f := statFields(pid)
 	if len(f) < 22 {
 		return stat{}, false
 	}
