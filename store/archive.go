@@ -85,14 +85,18 @@ func (s *Store) ArchiveSession(ctx context.Context, id trace.SessionID, opts ...
 	var out Archived
 	err := s.write(ctx, "archive session", func(t *txn) error {
 		out = Archived{}
-		if err := s.free(t, sessionRemoval("archive session", oneSession), id, opts...); err != nil {
+		r := sessionRemoval("archive session", oneSession)
+		if err := s.free(t, r, id, opts...); err != nil {
 			return err
 		}
 		if err := t.row(countTurns, []any{id}, &out.Turns); err != nil {
 			return err
 		}
-		var err error
-		if out.Forks, err = forksOf(&t.query, "archive session", runsOfSessions(oneSession), id); err != nil {
+		of, err := r.choose(&t.query, id)
+		if err != nil {
+			return err
+		}
+		if out.Forks, err = of.forks(&t.query); err != nil {
 			return err
 		}
 		// Before the words go, because the state says that there were some.

@@ -65,8 +65,8 @@ func cols(groups ...any) []column {
 
 const byRun = "run_id IN (%s)"
 
-// runTables are the tables whose rows belong to runs, in an order in which a
-// reader may count them; runs themselves come last.
+// runTables are the tables whose rows belong to runs: a table that others refer to
+// comes before those, but for the runs themselves, which come last.
 func runTables() []table {
 	return []table{
 		{name: "drives", of: byRun, columns: cols(facts("owner"), facts("takeover"), facts("provider"), controls("policy"), words("contract"), facts("outcome"), controls("dropped"),
@@ -88,29 +88,29 @@ func runTables() []table {
 				"reasoning_tokens", "server_tool_requests", "latency_ms", "ttft_ms", "at"))},
 		{name: "citations", of: byRun, columns: cols(mustWord("url"), words("title"), words("cited_text"), numbers("run_id", "ordinal", "step", "cited_at"))},
 		{name: "server_tool_calls", of: byRun, columns: cols(facts("provider"), facts("tool"), words("error"), numbers("id", "run_id", "step", "ran_at"))},
+		{name: "pending_approvals", of: byRun, columns: cols(controls("call_id"), facts("tool"), words("arguments"), controls("act"), facts("target"), words("content"), facts("rule"), facts("layer"),
+			controls("resolved"), facts("resolved_by"), words("reason"), words("modified"), controls("remember"), controls("bound"),
+			numbers("id", "run_id", "step", "call_index", "asked_at", "resolved_at", "performed_at"))},
 		{name: "policy_events", of: byRun, columns: cols(controls("kind"), controls("act"), facts("target"), facts("rule"), facts("layer"), controls("decision"), facts("source"), words("performed"),
 			numbers("id", "run_id", "step", "request_id", "at"))},
 		{name: "sandbox_events", of: byRun, columns: cols(controls("kind"), facts("backend"), facts("phase"), words("detail"), numbers("id", "run_id", "step", "at"))},
 		{name: "mcp_events", of: byRun, columns: cols(controls("kind"), facts("server"), facts("tool"), words("detail"), numbers("id", "run_id", "step", "ok", "millis", "at"))},
 		{name: "context_events", of: byRun, columns: cols(controls("kind"), words("detail"), numbers("id", "run_id", "step", "est_tokens", "reported_tokens", "superseded", "at"))},
 		{name: "gate_attempts", of: byRun, columns: cols(facts("phase"), controls("outcome"), words("detail"), numbers("id", "run_id", "step", "at"))},
-		{name: "pending_approvals", of: byRun, columns: cols(controls("call_id"), facts("tool"), words("arguments"), controls("act"), facts("target"), words("content"), facts("rule"), facts("layer"),
-			controls("resolved"), facts("resolved_by"), words("reason"), words("modified"), controls("remember"), controls("bound"),
-			numbers("id", "run_id", "step", "call_index", "asked_at", "resolved_at", "performed_at"))},
 		{name: "pending_questions", of: byRun, columns: cols(controls("call_id"), words("question"), words("context"), words("choices"), words("questions"), words("answer"), words("answers"),
 			facts("answered_by"), numbers("id", "run_id", "step", "asked_at", "answered_at", "delivered_seq"))},
 		{name: "plans", of: byRun, columns: cols(controls("call_id"), words("steps"), controls("verdict"), words("correction"), facts("decided_by"),
 			numbers("id", "run_id", "step", "proposed_at", "decided_at", "delivered_seq"))},
 		{name: "tool_attempts", of: byRun, columns: cols(controls("call_id"), facts("tool"), words("arguments"), words("turn"), controls("idempotency_key"), controls("resolution"), words("result"),
 			numbers("id", "run_id", "step", "call_index", "started_at", "completed_at"))},
+		{name: "rewinds", of: byRun, columns: cols(controls("state"), numbers("id", "run_id", "undid_step", "at"))},
 		{name: "edits", of: byRun, columns: cols(facts("tool"), facts("path"), words("hunk"), facts("digest"), words("facts"),
 			numbers("id", "run_id", "step", "lines_added", "lines_removed", "call_index", "ordinal", "known", "reverted_by", "at"))},
 		{name: "snapshots", of: byRun, columns: cols(facts("path"), controls("state"), words("before"), facts("reason"), numbers("run_id", "ordinal", "step", "mode", "at"))},
 		{name: "rewind_items", of: "rewind_id IN (SELECT id FROM rewinds WHERE run_id IN (%s))",
 			columns: cols(controls("kind"), mixed("name", "kind = 'queue'", true), controls("verdict"), words("detail"), numbers("rewind_id", "ordinal"))},
-		{name: "rewinds", of: byRun, columns: cols(controls("state"), numbers("id", "run_id", "undid_step", "at"))},
-		{name: "handle_output", of: byRun, columns: cols(words("chunk"), numbers("run_id", "handle", "seq", "step", "read_at"))},
 		{name: "process_handles", of: byRun, columns: cols(words("line"), controls("pids"), controls("state"), facts("reason"), numbers("run_id", "handle", "step", "code", "started_at", "ended_at"))},
+		{name: "handle_output", of: byRun, columns: cols(words("chunk"), numbers("run_id", "handle", "seq", "step", "read_at"))},
 		{name: "memory_recalls", of: byRun, columns: cols(facts("workspace"), facts("key"), numbers("run_id", "step", "ordinal", "at"))},
 		{name: "memory_snapshots", of: byRun, columns: cols(facts("workspace"), facts("key"), controls("state"), words("before"), controls("kind"), numbers("run_id", "ordinal", "step", "at"))},
 		{name: "todos", of: byRun, columns: cols(words("text"), controls("state"), numbers("run_id", "position", "written_at"))},

@@ -67,7 +67,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	for _, st := range []statement{
+	for _, st := range append([]statement{
 		readLease, renewLease, dropLease, rootOf, readRun, advanceRun, nextSeq, reportTokens, foldReport, settleStep, markPerformed, overruleApproval, setOutcome, replySpend,
 		readTurnEnd, finishTurn, moveHead, lastDrive, closeDrives, orphanHandle, unreadMail, supersedeContext, openChildren, turnOfRun,
 		readObservations, readLedger, ledgerLength, calledTokens, readTurns, readSummaries, readSteps, readPrompts, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
@@ -88,14 +88,15 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		insertStep, insertStepTurn, insertObservation, clearTodos, insertTodo, insertSpawn, setChildRoot, readSpawns, settleSpawn, addressOfChild, providerOf,
 		countTurns, archiveSession, archiveRuns, archivePoints, archiveNotes,
 		{"runs of a session", runsOfSessions(oneSession)},
-		measureSQL("measure", runsOfSessions(oneSession), oneSession),
-		forksSQL("delete session", runsOfSessions(oneSession)),
-	} {
+		jsonSet("sessions of one", oneSession),
+		runsOfRootSet, measureChosen(), forksOfChosen, deleteSessions,
+	}, deleteChosen()...) {
 		t.Run(st.name, func(t *testing.T) {
 			for _, line := range strings.Split(planOf(t, db, st.sql), "\n") {
 				// A partial index that the statement was made for is no table.
 				whole := strings.HasPrefix(line, "SCAN ") && !strings.Contains(line, "USING INDEX") && !strings.Contains(line, "USING COVERING INDEX") &&
 					!strings.Contains(st.sql, strings.TrimPrefix(line, "SCAN ")+" (id") && // what the statement itself has gathered
+					!strings.HasPrefix(line, "SCAN json_each") && // the ids that it was given
 					!strings.Contains(line, "CONSTANT ROW") && !strings.Contains(line, "SUBQUERY") && !strings.Contains(line, "(subquery")
 				if whole {
 					t.Errorf("%s\n%s", line, st.sql)

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/initorigin/io-harness-go/trace"
@@ -71,19 +73,60 @@ const (
 	keptRuns     = `SELECT t.run_id FROM (` + looseRoots + `) t WHERE ` + stillOpen + ` ORDER BY t.run_id`
 )
 
-// runsOfSessions and runsOfRoots select the runs that go with a set.
+// runsOfSessions selects the runs that go with a set of sessions.
 func runsOfSessions(sessions string) string {
 	return `SELECT r.id FROM runs r WHERE r.root_run_id IN (SELECT t.run_id FROM session_turns t WHERE t.session_id IN (` + sessions + `))`
 }
 
-func runsOfRoots(roots string) string {
-	return `SELECT r.id FROM runs r WHERE r.root_run_id IN (` + roots + `)`
+// A removal is one way to choose what goes.
+type removal struct {
+	op       string
+	sessions string // subselect; empty when only runs go
+	roots    string // subselect of the roots of the runs that go
 }
 
-// measureSQL counts the rows and the bytes of every table that belong to a set
-// of runs, and of the sessions themselves, in one statement. The sets are chosen
-// once and not for each table.
-func measureSQL(name, runs, sessions string) statement {
+func sessionRemoval(op, sessions string) removal {
+	return removal{op: op, sessions: sessions, roots: `SELECT t.run_id FROM session_turns t WHERE t.session_id IN (` + sessions + `)`}
+}
+
+func runRemoval(op, roots string) removal { return removal{op: op, roots: roots} }
+
+// chosen is what a removal takes, settled once: its statements work on these ids and
+// do not make the choice again, which looks at rows that go. An id set is the JSON
+// array of its ids, because one statement with one parameter then serves every set.
+type chosen struct {
+	runs     string
+	sessions string // of no session when only runs go
+}
+
+// idSet selects the ids of the set in a parameter.
+func idSet(param string) string { return `SELECT value FROM json_each(` + param + `)` }
+
+func (r removal) choose(q *query, arg any) (c chosen, err error) {
+	c.sessions = "[]"
+	if r.sessions != "" {
+		if err := q.row(jsonSet("sessions of "+r.op, r.sessions), []any{arg}, &c.sessions); err != nil {
+			return c, err
+		}
+	}
+	var roots string
+	if err := q.row(jsonSet("roots of "+r.op, r.roots), []any{arg}, &roots); err != nil {
+		return c, err
+	}
+	err = q.row(runsOfRootSet, []any{roots}, &c.runs)
+	return c, err
+}
+
+var runsOfRootSet = jsonSet("runs of roots", `SELECT r.id FROM runs r WHERE r.root_run_id IN (`+idSet("?1")+`)`)
+
+// jsonSet selects the one column of a query as a JSON array.
+func jsonSet(name, ids string) statement {
+	return statement{name, `WITH chosen (id) AS (` + ids + `) SELECT json_group_array(id) FROM chosen`}
+}
+
+// measureChosen counts the rows and the bytes of every table that belong to a set
+// of runs, and of the sessions themselves, in one statement.
+var measureChosen = sync.OnceValue(func() statement {
 	var parts []string
 	add := func(t table, where string) {
 		sum := "0"
@@ -95,51 +138,45 @@ func measureSQL(name, runs, sessions string) statement {
 		parts = append(parts, fmt.Sprintf("SELECT '%s', count(*), coalesce(sum(%s), 0) FROM %s WHERE %s", t.name, sum, t.name, where))
 	}
 	for _, t := range runTables() {
-		add(t, fmt.Sprintf(t.of, "SELECT id FROM chosen"))
+		add(t, fmt.Sprintf(t.of, idSet("?1")))
 	}
-	if sessions != "" {
-		for _, t := range otherTables() {
-			if t.name == "sessions" {
-				add(t, "id IN ("+sessions+")")
-			}
+	for _, t := range otherTables() {
+		if t.name == "sessions" {
+			add(t, "id IN ("+idSet("?2")+")")
 		}
 	}
-	return statement{name, "WITH chosen (id) AS MATERIALIZED (" + runs + ")\n" + strings.Join(parts, "\nUNION ALL ")}
-}
+	return statement{"measure", strings.Join(parts, "\nUNION ALL ")}
+})
 
-// forksSQL selects the runs outside of a set that hold a copy of what is in it.
-func forksSQL(op, runs string) statement {
-	return statement{"forks of " + op, `WITH RECURSIVE gone (id) AS MATERIALIZED (` + runs + `),
-		copies (id) AS (
-			SELECT f.id FROM gone CROSS JOIN runs f ON f.forked_run_id = gone.id
-			UNION SELECT f.id FROM copies CROSS JOIN runs f ON f.forked_run_id = copies.id)
-		SELECT id FROM copies WHERE id NOT IN (SELECT id FROM gone) ORDER BY id`}
-}
+// deleteChosen empties table by table what belongs to a set of runs, the runs last. The
+// foreign keys would take the rows along with their run just as well, but a cascade
+// costs twice as much for each row; it is left to tables that only newer software knows.
+var deleteChosen = sync.OnceValue(func() []statement {
+	tables := runTables()
+	out := make([]statement, 0, len(tables))
+	for _, t := range slices.Backward(tables[:len(tables)-1]) {
+		out = append(out, statement{"delete " + t.name, "DELETE FROM " + t.name + " WHERE " + fmt.Sprintf(t.of, idSet("?1"))})
+	}
+	runs := tables[len(tables)-1]
+	return append(out, statement{"delete " + runs.name, "DELETE FROM " + runs.name + " WHERE " + fmt.Sprintf(runs.of, idSet("?1"))})
+})
 
-func forksOf(q *query, op, runs string, arg any) ([]trace.RunID, error) {
-	return list(q, forksSQL(op, runs), []any{arg}, func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
-}
+var deleteSessions = statement{"delete sessions", `DELETE FROM sessions WHERE id IN (` + idSet("?1") + `)`}
 
-// A removal is one way to choose what goes.
-type removal struct {
-	op       string
-	sessions string // subselect; empty when only runs go
-	runs     string // subselect of every run that goes
-	roots    string // subselect of the roots among them
-}
+// forksOfChosen selects the runs outside of a set that hold a copy of what is in it.
+var forksOfChosen = statement{"forks", `WITH RECURSIVE gone (id) AS MATERIALIZED (` + idSet("?1") + `),
+	copies (id) AS (
+		SELECT f.id FROM gone CROSS JOIN runs f ON f.forked_run_id = gone.id
+		UNION SELECT f.id FROM copies CROSS JOIN runs f ON f.forked_run_id = copies.id)
+	SELECT id FROM copies WHERE id NOT IN (SELECT id FROM gone) ORDER BY id`}
 
-func sessionRemoval(op, sessions string) removal {
-	return removal{op: op, sessions: sessions, runs: runsOfSessions(sessions),
-		roots: `SELECT t.run_id FROM session_turns t WHERE t.session_id IN (` + sessions + `)`}
-}
-
-func runRemoval(op, roots string) removal {
-	return removal{op: op, runs: runsOfRoots(roots), roots: roots}
+func (c chosen) forks(q *query) ([]trace.RunID, error) {
+	return list(q, forksOfChosen, []any{c.runs}, func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
 }
 
 // measure counts what the removal would take.
-func (r removal) measure(q *query, arg any) (out Removed, err error) {
-	err = q.each(measureSQL("measure "+r.op, r.runs, r.sessions), []any{arg}, func(sc scanner) error {
+func (c chosen) measure(q *query) (out Removed, err error) {
+	err = q.each(measureChosen(), []any{c.runs, c.sessions}, func(sc scanner) error {
 		var name string
 		var rows, bytes int64
 		if err := sc.Scan(&name, &rows, &bytes); err != nil {
@@ -160,23 +197,19 @@ func (r removal) measure(q *query, arg any) (out Removed, err error) {
 		return nil
 	})
 	if err == nil {
-		out.Forks, err = forksOf(q, r.op, r.runs, arg)
+		out.Forks, err = c.forks(q)
 	}
 	return out, err
 }
 
-// take removes it; everything that belongs to a run goes with the run.
-func (r removal) take(t *txn, arg any) error {
-	if r.sessions == "" {
-		_, err := t.exec(statement{"delete runs of " + r.op, `DELETE FROM runs WHERE root_run_id IN (` + r.roots + `)`}, arg)
-		return err
+// take removes it.
+func (c chosen) take(t *txn) error {
+	for _, st := range deleteChosen() {
+		if _, err := t.exec(st, c.runs); err != nil {
+			return err
+		}
 	}
-	// Which sessions go is settled before their runs are, because the choice
-	// looks at the runs.
-	if _, err := t.exec(statement{"delete runs of " + r.op, `DELETE FROM runs WHERE root_run_id IN (` + r.roots + `)`}, arg); err != nil {
-		return err
-	}
-	_, err := t.exec(statement{"delete sessions of " + r.op, `DELETE FROM sessions WHERE id IN (` + r.sessions + `)`}, arg)
+	_, err := t.exec(deleteSessions, c.sessions)
 	return err
 }
 
@@ -215,10 +248,14 @@ func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn
 		if err := s.free(t, r, arg, opts...); err != nil {
 			return err
 		}
-		if out, err = r.measure(&t.query, arg); err != nil {
+		gone, err := r.choose(&t.query, arg)
+		if err != nil {
 			return err
 		}
-		return r.take(t, arg)
+		if out, err = gone.measure(&t.query); err != nil {
+			return err
+		}
+		return gone.take(t)
 	})
 	if err != nil {
 		return Removed{}, err
@@ -232,7 +269,10 @@ func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn
 func (s *Store) SessionSize(ctx context.Context, id trace.SessionID) (*Size, error) {
 	var m Removed
 	err := s.snapshot(ctx, "session size", func(q *query) (err error) {
-		m, err = sessionRemoval("session size", oneSession).measure(q, id)
+		c, err := sessionRemoval("session size", oneSession).choose(q, id)
+		if err == nil {
+			m, err = c.measure(q)
+		}
 		return err
 	})
 	if err != nil || m.Sessions == 0 {
@@ -306,21 +346,28 @@ func (s *Store) sweep(ctx context.Context, r removal, before time.Time, opts []S
 		opt(&o)
 	}
 	cut := before.UnixMilli()
-	measure := func(q *query) error {
-		if out, err = r.measure(q, cut); err != nil {
-			return err
+	measure := func(q *query) (gone chosen, err error) {
+		if gone, err = r.choose(q, cut); err != nil {
+			return gone, err
 		}
-		return refused(q, &out)
+		if out, err = gone.measure(q); err != nil {
+			return gone, err
+		}
+		return gone, refused(q, &out)
 	}
 	if o.dry {
-		err = s.snapshot(ctx, r.op, measure)
+		err = s.snapshot(ctx, r.op, func(q *query) error {
+			_, err := measure(q)
+			return err
+		})
 		return out, err
 	}
 	err = s.write(ctx, r.op, func(t *txn) error {
-		if err := measure(&t.query); err != nil {
+		gone, err := measure(&t.query)
+		if err != nil {
 			return err
 		}
-		return r.take(t, cut)
+		return gone.take(t)
 	})
 	if err != nil {
 		return Removed{}, err
