@@ -199,9 +199,10 @@ func tryBubblewrap(h *Host, asRoot bool) error {
 		return err
 	}
 	defer null.Close()
+	marker := newMarker()
 	s := &spec{
-		argv: []string{"sh", "-c", `: > "$1"`, "sh", filepath.Join(dir, "probe")}, path: sh, dir: "/", temp: temp,
-		env: []string{"PATH=/usr/bin:/bin"}, files: []*os.File{null, null, null}, host: host, rung: RungBubblewrap,
+		argv: []string{"sh", "-c", `: > "$1"`, "sh", filepath.Join(dir, "probe")}, path: sh, dir: "/", temp: temp, marker: marker,
+		env: []string{"PATH=/usr/bin:/bin", marker}, files: []*os.File{null, null, null}, host: host, rung: RungBubblewrap,
 	}
 	c, err := launchBubblewrap(s, &Applied{})
 	if err != nil {

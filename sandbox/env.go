@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,6 +14,9 @@ import (
 // MarkerEnv is set in every child to a value of its own. Where the kernel gives
 // no better handle on a process tree, a kill looks for it.
 const MarkerEnv = "HARNESS_COMMAND"
+
+// newMarker is the entry that one command carries, and nothing else does.
+func newMarker() string { return MarkerEnv + "=" + rand.Text() }
 
 // proxyNames are the variables that common programs look for, in both
 // spellings; curl reads only the lower-case form of HTTP_PROXY.

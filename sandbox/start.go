@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -156,7 +155,7 @@ func prepare(host Host, c Cmd, p Profile) (*spec, Applied, error) {
 		// Nothing on the loopback is reached from inside, so there is no proxy.
 		p.Egress.Proxy, p.Egress.ProxyToken = netip.AddrPort{}, ""
 	}
-	s := &spec{argv: slices.Clone(c.Argv), profile: p, host: host, marker: MarkerEnv + "=" + rand.Text()}
+	s := &spec{argv: slices.Clone(c.Argv), profile: p, host: host, marker: newMarker()}
 	env, report := Environ(p, c.Env...)
 	s.env = append(dropNames(env, c.Unset...), s.marker)
 	if p.Mode.Contained() {

@@ -170,6 +170,9 @@ func (t *tree) killOne(pid int) {
 // just replacing its program shows no environment for that moment: it is looked at
 // again until it has one.
 func (t *tree) carriesMarker(pid int) bool {
+	if t.marker == "" {
+		return false // what carries nothing is not ours: an environment ends with an empty entry
+	}
 	name := filepath.Join("/proc", strconv.Itoa(pid), "environ")
 	last, same := "", 0
 	for range maxReplacing {
@@ -284,20 +287,28 @@ func (t *tree) marked() []int {
 	return out
 }
 
-// newer are the processes that may have been born after the program. Ids grow
-// until they wrap, so those below ours are looked at only when a wrap is
-// possible.
+// newer are the ids of the processes that may have been born after the program. Ids
+// grow until they wrap, so those below ours are looked at only when a wrap is possible.
+// When few were given out since, each of those is returned, whether it lives or not:
+// to look at an id that nobody has is cheaper than to read all of /proc.
 func (t *tree) newer() []int {
+	floor := 0
+	if last := lastPid(); last >= t.pid && time.Since(t.born) <= time.Second {
+		if last-t.pid <= fewPids {
+			out := make([]int, 0, last-t.pid+1)
+			for pid := t.pid; pid <= last; pid++ {
+				out = append(out, pid)
+			}
+			return out
+		}
+		floor = t.pid
+	}
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	floor := t.pid
-	if time.Since(t.born) > time.Second || lastPid() < t.pid {
-		floor = 0
-	}
 	var out []int
 	for _, n := range names {
 		if pid, err := strconv.Atoi(n); err == nil && pid >= floor && pid > 1 {
@@ -306,6 +317,10 @@ func (t *tree) newer() []int {
 	}
 	return out
 }
+
+// fewPids is how many ids are looked at one by one. Reading /proc costs as much as
+// some hundred of them.
+const fewPids = 64
 
 // lastPid is the id that was given out last, 0 when it cannot be read.
 func lastPid() int {
