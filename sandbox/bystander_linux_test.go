@@ -3,8 +3,11 @@ package sandbox
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // bystander starts a process that is no command's.
@@ -90,5 +93,26 @@ func TestProbesLeaveOtherProcessesAlone(t *testing.T) {
 				t.Skip(err)
 			}
 		})
+	}
+}
+
+// /proc has a directory for each thread, which its listing leaves out.
+func TestAThreadIsNoProcess(t *testing.T) {
+	tid := make(chan int)
+	done := make(chan struct{})
+	defer close(done)
+	go onScratchThread(true, func() {
+		tid <- unix.Gettid()
+		<-done
+	})
+	id := <-tid
+	if _, err := os.Stat("/proc/" + strconv.Itoa(id) + "/stat"); err != nil || id == os.Getpid() {
+		t.Fatalf("thread %d: %v", id, err)
+	}
+	if st, ok := readStat(id); ok {
+		t.Errorf("thread %d is taken for a process: %+v", id, st)
+	}
+	if _, ok := readStat(os.Getpid()); !ok {
+		t.Error("this process is none")
 	}
 }

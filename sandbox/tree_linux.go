@@ -280,7 +280,10 @@ func environPlace(pid int) (place string, alive bool) {
 func (t *tree) marked() []int {
 	var out []int
 	for _, pid := range t.newer() {
-		if pid != t.pid && t.carriesMarker(pid) {
+		if pid == t.pid || !t.carriesMarker(pid) {
+			continue
+		}
+		if _, ok := readStat(pid); ok { // and not a thread of one
 			out = append(out, pid)
 		}
 	}
@@ -289,8 +292,8 @@ func (t *tree) marked() []int {
 
 // newer are the ids of the processes that may have been born after the program. Ids
 // grow until they wrap, so those below ours are looked at only when a wrap is possible.
-// When few were given out since, each of those is returned, whether it lives or not:
-// to look at an id that nobody has is cheaper than to read all of /proc.
+// When few were given out since, each of those is returned, whatever it is: to look at
+// an id that nobody has, or a thread, is cheaper than to read all of /proc.
 func (t *tree) newer() []int {
 	floor := 0
 	if last := lastPid(); last >= t.pid && time.Since(t.born) <= time.Second {
@@ -374,9 +377,11 @@ func statFields(pid int) []string {
 	return strings.Fields(string(b[i+1:]))
 }
 
+// readStat is what /proc says about a process. A thread has such a line as well,
+// although /proc does not list it; it has no signal for its end.
 func readStat(pid int) (stat, bool) {
 	f := statFields(pid)
-	if len(f) < 22 {
+	if len(f) < 36 || f[35] == "-1" {
 		return stat{}, false
 	}
 	num := func(i int) uint64 { n, _ := strconv.ParseUint(f[i], 10, 64); return n }
