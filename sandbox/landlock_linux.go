@@ -123,20 +123,18 @@ func dropCapabilities() error {
 		if root && shim.KeptByRoot(c) {
 			continue
 		}
-		in, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
-		if err != nil {
-			break // the kernel knows no higher one
-		}
-		if in == 0 {
+		// Dropping one that is gone already does no harm, and asking first would take
+		// another call for each.
+		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); {
+		case err == nil:
 			continue
-		}
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
-			if root && !errors.Is(err, unix.EPERM) {
-				return fmt.Errorf("drop capability %d: %w", c, err)
-			}
+		case errors.Is(err, unix.EINVAL): // the kernel knows no higher one
+		case root && !errors.Is(err, unix.EPERM):
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		default:
 			bounded = false // without the right to drop
-			break
 		}
+		break
 	}
 	if !root {
 		data = [2]unix.CapUserData{}
