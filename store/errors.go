@@ -88,7 +88,7 @@ func (e *ConflictError) Error() string {
 	if e.Owner == "" {
 		return fmt.Sprintf("run %d: this drive no longer holds the run: resume it to drive it again", e.RunID)
 	}
-	return fmt.Sprintf("run %d is driven by %s until %s: stop that process, or resume after it",
+	return fmt.Sprintf("run %d is driven by %s, which holds it until %s: let it end, or stop it, and try again",
 		e.RunID, e.Owner, e.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
