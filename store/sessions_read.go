@@ -17,7 +17,9 @@ type SessionInfo struct {
 	Head      trace.TurnID      // zero before the first turn
 	Turns     int               // branches included
 	Outcome   trace.OutcomeKind // of the head; empty while it runs, and before the first turn
-	Archived  bool
+	// Archived says that an archive emptied it once. Turns that were taken since
+	// then have their words, until it is archived again.
+	Archived bool
 }
 
 var (
