@@ -82,7 +82,7 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string {
 	if e.SessionID != 0 {
-		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: reopen the session and take the turn again",
+		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: refresh the handle, or reopen the session, and take the turn again",
 			e.SessionID, place(e.Head), place(e.Expected))
 	}
 	if e.Owner == "" {
@@ -140,6 +140,9 @@ type ResumeError struct {
 }
 
 func (e *ResumeError) Error() string {
+	if e.RunID == 0 { // what was to be answered belongs to no run
+		return fmt.Sprintf("store: %s: %s", e.Reason, e.Detail)
+	}
 	if e.Detail == "" {
 		return fmt.Sprintf("run %d cannot be resumed: %s", e.RunID, e.Reason)
 	}
