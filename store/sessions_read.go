@@ -9,7 +9,8 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-// SessionInfo is a conversation in a list.
+// SessionInfo is a conversation in a list. Archived says that an archive emptied it
+// once: turns that were taken since then have their words, until the next archive.
 type SessionInfo struct {
 	ID        trace.SessionID
 	Root      string
@@ -17,9 +18,7 @@ type SessionInfo struct {
 	Head      trace.TurnID      // zero before the first turn
 	Turns     int               // branches included
 	Outcome   trace.OutcomeKind // of the head; empty while it runs, and before the first turn
-	// Archived says that an archive emptied it once. Turns that were taken since
-	// then have their words, until it is archived again.
-	Archived bool
+	Archived  bool
 }
 
 var (
