@@ -82,13 +82,13 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string {
 	if e.SessionID != 0 {
-		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: reopen the session and take the turn again",
+		return fmt.Sprintf("session %d: the head is at %s and not at %s any more: refresh the handle, or reopen the session, and take the turn again",
 			e.SessionID, place(e.Head), place(e.Expected))
 	}
 	if e.Owner == "" {
 		return fmt.Sprintf("run %d: this drive no longer holds the run: resume it to drive it again", e.RunID)
 	}
-	return fmt.Sprintf("run %d is driven by %s until %s: stop that process, or resume after it",
+	return fmt.Sprintf("run %d is driven by %s, which holds it until %s: let it end, or stop it, and try again",
 		e.RunID, e.Owner, e.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
@@ -140,6 +140,9 @@ type ResumeError struct {
 }
 
 func (e *ResumeError) Error() string {
+	if e.RunID == 0 { // what was to be answered belongs to no run
+		return fmt.Sprintf("store: %s: %s", e.Reason, e.Detail)
+	}
 	if e.Detail == "" {
 		return fmt.Sprintf("run %d cannot be resumed: %s", e.RunID, e.Reason)
 	}

@@ -38,7 +38,7 @@ const (
 
 // MemoryEntry is one note that outlives the run that wrote it.
 type MemoryEntry struct {
-	Workspace string
+	Workspace string // the root with every link resolved, as runs name it, or GlobalMemoryWorkspace
 	Key       string
 	Value     string
 	Kind      MemoryKind

@@ -34,7 +34,7 @@ type Removed struct {
 	Forks []trace.RunID
 
 	// Refused names what a sweep left alone, because a run of it is driven,
-	// waits, or was left behind and can be resumed.
+	// waits, or was left behind.
 	Refused     []trace.SessionID
 	RefusedRuns []trace.RunID
 }
@@ -294,7 +294,7 @@ func (s *Store) DeleteSession(ctx context.Context, id trace.SessionID, opts ...R
 
 // SweepSessions removes every session that was created before the given time,
 // as DeleteSession does, but leaves alone those of which a run is driven,
-// waits, or can be resumed after a crash: they are named in Refused. It issues
+// waits, or was left behind by a crash: they are named in Refused. It issues
 // the same number of statements whatever the number of sessions.
 func (s *Store) SweepSessions(ctx context.Context, before time.Time, opts ...SweepOption) (Removed, error) {
 	r := sessionRemoval("sweep sessions", oldSessions)
@@ -330,7 +330,7 @@ func (s *Store) DeleteRun(ctx context.Context, root trace.RunID) (Removed, error
 
 // SweepRuns removes every root run that no session reaches and that started
 // before the given time, with every run that it started; those that are driven,
-// wait, or can be resumed after a crash are left alone and named in RefusedRuns.
+// wait, or were left behind by a crash are left alone and named in RefusedRuns.
 func (s *Store) SweepRuns(ctx context.Context, before time.Time, opts ...SweepOption) (Removed, error) {
 	r := runRemoval("sweep runs", oldRuns)
 	return s.sweep(ctx, r, before, opts, func(q *query, out *Removed) (err error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/initorigin/io-harness-go/trace"
 )
 
-// SessionInfo is a conversation in a list.
+// SessionInfo is a conversation in a list. Archived says that an archive emptied it
+// once: turns that were taken since then have their words, until the next archive.
 type SessionInfo struct {
 	ID        trace.SessionID
 	Root      string

@@ -28,7 +28,7 @@ type RewoundItem struct {
 // Rewound is what a rewind did. The trace of the run stays as it was.
 type Rewound struct {
 	RunID  RunID
-	Step   int           // the step that was undone; zero for a file or the whole run
+	Step   int           // the step that was undone; zero for a file, several steps or the whole run
 	Files  []RewoundItem // in the order of their first write, or of undoing
 	Memory []RewoundItem // whole runs only
 	Queued []RewoundItem // whole runs only

@@ -33,8 +33,9 @@ type OutputSchemaProvider interface{ OutputSchema() json.RawMessage }
 //
 // What has no shape in the subset is an *InvalidSchemaError that names the field:
 // maps, other interfaces, channels, functions, complex numbers, types that contain
-// themselves, structs without an exported field, an unknown key in a tag, and a
-// type with its own MarshalJSON that is no OutputSchemaProvider.
+// themselves, structs without an exported field, an unknown key in a tag, a bound
+// that means nothing for the field's type, and a type with its own MarshalJSON that
+// is no OutputSchemaProvider.
 func SchemaOf[T any]() (*Schema, error) {
 	t := reflect.TypeFor[T]()
 	g := &generator{}
@@ -344,6 +345,9 @@ func tagged(schema, tag, field string, nullable bool) (string, error) {
 			if v, _, err := readJSON(value); err != nil || v.kind != jsonNumber {
 				return "", refuse(field, fmt.Sprintf("schema tag: %s=%q is not a number", key, value))
 			}
+			if kind, ok := boundless(schema, key); ok {
+				return "", refuse(field, fmt.Sprintf("schema tag: %s bounds nothing of %s", key, article(kind)))
+			}
 			text = strings.TrimSpace(value)
 		default:
 			return "", refuse(field, fmt.Sprintf("schema tag: %q is none of description, enum, minimum, maximum, minLength, maxLength, minItems, maxItems", key))
@@ -357,6 +361,23 @@ func tagged(schema, tag, field string, nullable bool) (string, error) {
 		body += quoteJSON(key) + ":" + text
 	}
 	return "{" + body + "}", nil
+}
+
+// boundless says that a bound has no effect on the one type of a member, and which
+// type that is: a bound that is ignored is a demand that is silently dropped.
+func boundless(schema, bound string) (kind string, yes bool) {
+	rest, ok := strings.CutPrefix(schema, `{"type":"`)
+	if !ok {
+		return "", false // any value, or what a type states by itself
+	}
+	kind, _, _ = strings.Cut(rest, `"`)
+	switch bound {
+	case "minLength", "maxLength":
+		return kind, kind != "string"
+	case "minItems", "maxItems":
+		return kind, kind != "array"
+	}
+	return kind, kind != "integer" && kind != "number"
 }
 
 // enumOf writes the values of an enum tag in the type of the member.

@@ -208,6 +208,18 @@ type (
 	badTagCount struct {
 		A string `schema:"minLength=-1"`
 	}
+	badTagLength struct {
+		A *int `schema:"maxLength=3"`
+	}
+	badTagItems struct {
+		A string `schema:"maxItems=3"`
+	}
+	badTagMinimum struct {
+		A []int `schema:"minimum=1"`
+	}
+	badTagQuoted struct {
+		A int `json:",string" schema:"maximum=3"`
+	}
 )
 
 func (customJSON) MarshalJSON() ([]byte, error)     { return []byte(`1`), nil }
@@ -234,6 +246,10 @@ func TestATypeWithoutAShapeIsRefusedByField(t *testing.T) {
 		"its own JSON":        {of(SchemaOf[struct{ C customJSON }]()), []string{".C", "OutputSchema"}},
 		"a schema outside":    {of(SchemaOf[struct{ C badProvider }]()), []string{".C", "oneOf"}},
 		"a schema that fails": {of(SchemaOf[struct{ C nilProvider }]()), []string{".C", "panicked"}},
+		"length of a number":  {of(SchemaOf[badTagLength]()), []string{"badTagLength.A", "maxLength", "an integer"}},
+		"items of a string":   {of(SchemaOf[badTagItems]()), []string{"badTagItems.A", "maxItems", "a string"}},
+		"a minimal list":      {of(SchemaOf[badTagMinimum]()), []string{"badTagMinimum.A", "minimum", "an array"}},
+		"a number in quotes":  {of(SchemaOf[badTagQuoted]()), []string{"badTagQuoted.A", "maximum", "a string"}},
 		"an unknown tag key":  {of(SchemaOf[badTagKey]()), []string{"badTagKey.A", "minimun"}},
 		"a tag key alone":     {of(SchemaOf[badTagForm]()), []string{"badTagForm.A", "key=value"}},
 		"a tag key twice":     {of(SchemaOf[badTagTwice]()), []string{"badTagTwice.A", "once"}},

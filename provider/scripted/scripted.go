@@ -45,7 +45,12 @@ type Model struct {
 func New(turns ...Turn) *Model { return &Model{turns: turns} }
 
 // Func is a model that answers every request by fn, which may be called from
-// several goroutines at once.
+// several goroutines at once. A response without Usage reports none, so that no
+// budget of tokens draws anything; one made by a helper, as in
+//
+//	return scripted.Say("done")(ctx, req)
+//
+// reports what that helper says.
 func Func(fn func(ctx context.Context, req *provider.Request) (*provider.Response, error)) *Model {
 	return &Model{each: fn}
 }

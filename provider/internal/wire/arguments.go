@@ -31,15 +31,17 @@ func Arguments(raw string) (args json.RawMessage, problem string) {
 		return json.RawMessage("{}"), "the arguments are valid JSON but not an object: " + Excerpt(trimmed)
 	}
 	if at := loneSurrogate(b.Bytes()); at >= 0 {
-		return json.RawMessage("{}"), fmt.Sprintf("the arguments hold half a character, an escape without its pair, at byte %d: %s", at, Excerpt(trimmed))
+		return json.RawMessage("{}"), fmt.Sprintf("the arguments hold half a character, an escape without its pair, at byte %d: %s", at+1, Excerpt(trimmed))
 	}
 	return b.Bytes(), ""
 }
 
+// describe says what is wrong with s, and behind how many bytes of it. The place
+// is looked for anew, because an error of json.Compact has none.
 func describe(s string, err error) string {
 	at := ""
 	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if errors.As(json.Unmarshal([]byte(s), new(json.RawMessage)), &syntax) {
 		at = fmt.Sprintf(" at byte %d", syntax.Offset)
 	}
 	return fmt.Sprintf("the arguments are not valid JSON%s (%v): %s", at, err, Excerpt(s))

@@ -34,3 +34,17 @@ func TestLongArgumentsAreQuotedInPart(t *testing.T) {
 		t.Errorf("problem of %d bytes: %.200s", len(problem), problem)
 	}
 }
+
+func TestTheProblemNamesTheByteThatIsWrong(t *testing.T) {
+	for raw, at := range map[string]string{
+		`{"path":"a"`:      "at byte 11 ",
+		` {"a":1,}`:        "at byte 8 ",
+		`{"a": tru}`:       "at byte 10 ",
+		`{"a":1} and more`: "at byte 9 ",
+		`{"a":"\ud83d"}`:   "at byte 7:",
+	} {
+		if _, problem := Arguments(raw); !strings.Contains(problem, at) {
+			t.Errorf("%s: %q does not say %q", raw, problem, at)
+		}
+	}
+}
