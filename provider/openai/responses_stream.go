@@ -82,6 +82,9 @@ func (a *responseStream) event(e sse.Event) (stop bool, err error) {
 			return false, a.partial(f.Err())
 		}
 	}
+	if e := a.calls.Check(); e != nil {
+		return false, a.partial(e)
+	}
 	a.calls.Report()
 	return false, nil
 }
@@ -109,6 +112,9 @@ func (a *responseStream) document(b []byte) error {
 			a.think(part.Get("text").String())
 		}
 		a.close(i, item)
+		if e := a.calls.Check(); e != nil {
+			return a.partial(e)
+		}
 	}
 	a.calls.Report()
 	return nil

@@ -71,7 +71,9 @@ func (a *Accumulator) Document(b []byte) error {
 
 func (a *Accumulator) ingest(doc gjson.Result) error {
 	a.seen++
-	if u, ok := usageOf(doc); ok {
+	// The last word counts, but for one that counts nothing behind one that did:
+	// some gateways end with zeros.
+	if u, ok := usageOf(doc); ok && (a.usage == nil || u.TotalTokens > 0) {
 		a.usage = &u
 	}
 	if a.served == "" {
@@ -99,13 +101,13 @@ func (a *Accumulator) ingest(doc gjson.Result) error {
 		delta = choice.Get("message")
 	}
 	if delta.IsObject() {
-		a.delta(delta, !a.deltas)
+		return a.delta(delta, !a.deltas)
 	}
 	return nil
 }
 
 // delta reads one piece of the answer; whole says that it is all of it.
-func (a *Accumulator) delta(d gjson.Result, whole bool) {
+func (a *Accumulator) delta(d gjson.Result, whole bool) error {
 	a.think(d.Get("reasoning"))
 	a.think(d.Get("reasoning_content"))
 	a.details.add(d.Get("reasoning_details"))
@@ -130,11 +132,15 @@ func (a *Accumulator) delta(d gjson.Result, whole bool) {
 			at = i
 		}
 		a.fragment(f, at)
+		if e := a.calls.Check(); e != nil {
+			return a.partial(e)
+		}
 	}
 	if c := d.Get("function_call"); c.IsObject() {
 		a.legacyCall(c)
 	}
 	a.calls.Report()
+	return nil
 }
 
 // contentPart reads content that comes as a list of typed parts.
