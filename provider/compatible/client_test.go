@@ -173,6 +173,18 @@ func TestWholeDocuments(t *testing.T) {
 	}
 }
 
+// What a vendor sends instead of an answer is quoted in part, and the part may end
+// inside of a key.
+func TestAQuotedPageShowsNoPartOfTheKey(t *testing.T) {
+	for before := 180; before < 200; before++ {
+		page := "<html>" + strings.Repeat("x", before-len("<html>")) + canary + " was refused</html>"
+		_, err := client(t, testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: page}}}), nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+		if !errors.Is(err, provider.Malformed) || strings.Contains(err.Error(), canary[:8]) {
+			t.Errorf("behind %d bytes: %v", before, err)
+		}
+	}
+}
+
 func TestAFailedCallTellsWhatItUsed(t *testing.T) {
 	reply := testkit.Stream(`{"usage":{"prompt_tokens":7,"completion_tokens":1}}`, `{"choices":[{"delta":{"content":"half"}}]}`)
 	reply.Cut = true
@@ -244,6 +256,7 @@ func TestConfigurations(t *testing.T) {
 		{"no key", compatible.Config{BaseURL: "http://host/v1"}, "no key"},
 		{"odd auth", compatible.Config{BaseURL: "http://host/v1", Key: key, Auth: "basic"}, "bearer or none"},
 		{"no such preset", compatible.Config{Preset: "nobody", Key: key}, "cerebras, deepseek"},
+		{"an unknown key for the cap", compatible.Config{BaseURL: "http://host/v1", Key: key, Quirks: &compatible.Quirks{MaxTokensField: "max_output_tokens"}}, "max_completion_tokens"},
 		{"a hosted preset without a key", compatible.Config{Preset: "groq"}, "no key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

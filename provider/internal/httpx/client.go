@@ -25,9 +25,14 @@ import (
 const (
 	maxErrorBody  = 64 << 10 // read of the body of a failure
 	maxErrorText  = 8 << 10  // kept of it
+	maxRequestID  = 200      // of the vendor's id of a request
 	drainBytes    = 16 << 10 // read behind the end of a stream, so that its connection can be used again
 	drainPatience = 50 * time.Millisecond
 )
+
+// errorPatience is how long the body of a failure may take. It is a variable for
+// the tests.
+var errorPatience = 10 * time.Second
 
 var userAgent = "io-harness-go/" + buildinfo.Version()
 
@@ -113,7 +118,7 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return c.failed(ctx, own, resp)
+		return c.failed(ctx, cancel, resp)
 	}
 	return c.read(ctx, own, cancel, resp, h)
 }
@@ -138,7 +143,7 @@ func (c *Client) Get(ctx context.Context, target string, header http.Header, tim
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, c.failed(ctx, own, resp)
+		return nil, c.failed(ctx, cancel, resp)
 	}
 	src, err := decoded(resp)
 	if err != nil {
@@ -358,15 +363,21 @@ func (c *Client) transport(ctx, own context.Context, err error) error {
 
 // cancelled is the caller's own ending: never a failure of the provider.
 func (c *Client) cancelled(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = errors.Join(err, cause)
-	}
-	return &provider.Interrupted{Provider: c.Name, Err: err}
+	return &provider.Interrupted{Provider: c.Name, Err: Ended(ctx)}
 }
 
-// failed reads the answer of a request that did not succeed.
-func (c *Client) failed(ctx, own context.Context, resp *http.Response) error {
+// Ended is why ctx ended: its own error, and the cause beside it where there is a
+// particular one.
+func Ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return errors.Join(ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// failed reads the answer of a request that did not succeed. Its status is known
+// and says the most, so that a body that does not end is not waited for.
+func (c *Client) failed(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response) error {
 	e := &provider.Error{
 		Status:     resp.StatusCode,
 		RetryAfter: RetryAfter(resp.Header, time.Now()),
@@ -374,6 +385,8 @@ func (c *Client) failed(ctx, own context.Context, resp *http.Response) error {
 	}
 	var body []byte
 	if src, err := decoded(resp); err == nil {
+		timer := time.AfterFunc(errorPatience, func() { cancel(errDrained) })
+		defer timer.Stop()
 		// What came before the connection broke still explains more than the
 		// break does: the status is known.
 		body, _ = io.ReadAll(io.LimitReader(src, maxErrorBody))
@@ -432,8 +445,8 @@ func (c *Client) Named(err error) error {
 		if n.Provider == "" {
 			n.Provider = c.Name
 		}
-		n.Message = shorten(Redact(n.Message, c.Secrets...))
-		n.RequestID = Redact(n.RequestID, c.Secrets...)
+		n.Message = shorten(Redact(n.Message, c.Secrets...), maxErrorText)
+		n.RequestID = shorten(strings.Join(strings.Fields(Redact(n.RequestID, c.Secrets...)), " "), maxRequestID)
 		return &n
 	case *provider.ConfigError:
 		n := *e
@@ -446,9 +459,9 @@ func (c *Client) Named(err error) error {
 	return err
 }
 
-func shorten(s string) string {
-	if len(s) <= maxErrorText {
+func shorten(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxErrorText-3], "") + "..."
+	return strings.ToValidUTF8(s[:most-3], "") + "..."
 }

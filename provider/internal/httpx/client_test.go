@@ -428,3 +428,37 @@ func TestReachable(t *testing.T) {
 		}
 	}
 }
+
+func TestAFailureIsToldThoughItsBodyDoesNotEnd(t *testing.T) {
+	defer httpx.SetErrorPatience(20 * time.Millisecond)()
+	v := testkit.NewVendor(t, testkit.Reply{Status: 503, Chunks: []testkit.Chunk{{Data: "down for"}}, Hang: true})
+	_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Timeout = time.Minute })
+	if e, ok := provider.AsError(err); !ok || e.Kind != provider.Server || e.Status != 503 || e.Message != "down for" {
+		t.Errorf("error = %v, want the status and what was said", err)
+	}
+}
+
+func TestTheIDOfARequestIsShortAndOneLine(t *testing.T) {
+	for name, reply := range map[string]testkit.Reply{
+		"of a head": testkit.Status(500, "x", "X-Request-Id", strings.Repeat("r", 4096)),
+		"of a body": testkit.Status(500, `{"request_id":"a\nb`+strings.Repeat("r", 4096)+`"}`),
+	} {
+		_, _, err := post(context.Background(), testkit.NewVendor(t, reply), nil)
+		e, ok := provider.AsError(err)
+		if !ok || e.RequestID == "" || len(e.RequestID) > 200 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %d bytes, %.80q", name, len(e.RequestID), e.RequestID)
+		}
+	}
+}
+
+func TestACutTextShowsNoPartOfAKey(t *testing.T) {
+	secret := provider.NewSecret(key)
+	for n := 8; n <= len(key); n++ {
+		if got := httpx.Redact("refused "+key[:n]+"...", secret); got != "refused [redacted]..." {
+			t.Errorf("cut behind %d bytes: %q", n, got)
+		}
+	}
+	if got := httpx.Redact("sk-canary is a bird", secret); got != "sk-canary is a bird" {
+		t.Errorf("a text that is not cut became %q", got)
+	}
+}
