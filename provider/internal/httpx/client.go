@@ -71,7 +71,7 @@ var shared = sync.OnceValue(NewTransport)
 // are honoured; an egress policy judges the target, not the proxy.
 func NewTransport() *http.Transport {
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxyFor(r) },
 		DialContext:           dial,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -101,9 +101,12 @@ func (c *Client) http() *http.Client {
 func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte, h Handlers) error {
 	own, cancel := c.deadline(ctx, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodPost, target, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(own, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return c.badTarget(err)
+	}
+	if req, err = c.proxied(req); err != nil {
+		return err
 	}
 	req.Header = header.Clone()
 	if req.Header == nil {
@@ -128,9 +131,12 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 func (c *Client) Get(ctx context.Context, target string, header http.Header, timeout time.Duration, most int64) ([]byte, error) {
 	own, cancel := c.deadline(ctx, timeout, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodGet, target, nil)
+	req, err := http.NewRequestWithContext(own, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, c.badTarget(err)
+	}
+	if req, err = c.proxied(req); err != nil {
+		return nil, err
 	}
 	if header != nil {
 		req.Header = header.Clone()
@@ -159,17 +165,21 @@ func (c *Client) Get(ctx context.Context, target string, header http.Header, tim
 	return b, nil
 }
 
-// proxied takes the check of addresses out of a context whose request goes
-// through a proxy of the environment: the address dialled is then the proxy's.
-func (c *Client) proxied(ctx context.Context, target string) context.Context {
-	u, err := url.Parse(target)
-	if err != nil {
-		return ctx
+// proxyFor is a variable for the tests: what the environment says is read once.
+var proxyFor = http.ProxyFromEnvironment
+
+// proxied takes the check of addresses out of a request that goes through a proxy
+// of the environment: the address dialled is then the proxy's. A proxy that has no
+// address is not quoted, since there may be a password in it.
+func (c *Client) proxied(req *http.Request) (*http.Request, error) {
+	via, err := proxyFor(req)
+	switch {
+	case err != nil && c.Transport == nil:
+		return nil, &provider.ConfigError{Provider: c.Name, Message: "the proxy that the environment names cannot be used: mend the address in HTTP_PROXY or HTTPS_PROXY, or leave this host out by NO_PROXY"}
+	case err == nil && via != nil:
+		return req.WithContext(provider.WithDialCheck(req.Context(), nil)), nil
 	}
-	if via, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && via != nil {
-		return provider.WithDialCheck(ctx, nil)
-	}
-	return ctx
+	return req, nil
 }
 
 // deadline derives the context of one request; the first positive duration
@@ -447,6 +457,10 @@ func (c *Client) Named(err error) error {
 		}
 		n.Message = shorten(Redact(n.Message, c.Secrets...), maxErrorText)
 		n.RequestID = shorten(strings.Join(strings.Fields(Redact(n.RequestID, c.Secrets...)), " "), maxRequestID)
+		// Who walks down an error prints its cause too.
+		if n.Err != nil && Redact(n.Err.Error(), c.Secrets...) != n.Err.Error() {
+			n.Err = nil
+		}
 		return &n
 	case *provider.ConfigError:
 		n := *e

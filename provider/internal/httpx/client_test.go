@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -399,11 +400,17 @@ func TestKeysNeverLeave(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
+			shown := []string{}
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-				got := fmt.Sprintf(verb, err)
+				shown = append(shown, fmt.Sprintf(verb, err))
+			}
+			for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+				shown = append(shown, cause.Error())
+			}
+			for _, got := range shown {
 				for _, secret := range []string{key, "sk-canary", "other-secret-value", "me:pw", "abcdef"} {
 					if strings.Contains(got, secret) {
-						t.Errorf("%s shows %q: %s", verb, secret, got)
+						t.Errorf("%q is shown: %s", secret, got)
 					}
 				}
 			}
@@ -460,5 +467,27 @@ func TestACutTextShowsNoPartOfAKey(t *testing.T) {
 	}
 	if got := httpx.Redact("sk-canary is a bird", secret); got != "sk-canary is a bird" {
 		t.Errorf("a text that is not cut became %q", got)
+	}
+}
+
+func TestAProxyThatCannotBeUsedIsNotQuoted(t *testing.T) {
+	defer httpx.SetProxy(func(*http.Request) (*url.URL, error) {
+		return nil, errors.New(`invalid proxy address "http://me:p/w-canary@proxy:3128"`)
+	})()
+	c := &httpx.Client{Name: "test"}
+	for name, ask := range map[string]func() error{
+		"post": func() error {
+			return c.Post(context.Background(), "http://vendor.invalid/v1", nil, nil, httpx.Handlers{})
+		},
+		"get": func() error {
+			_, err := c.Get(context.Background(), "http://vendor.invalid/v1", nil, time.Second, 1)
+			return err
+		},
+	} {
+		err := ask()
+		var ce *provider.ConfigError
+		if !errors.As(err, &ce) || !strings.Contains(err.Error(), "HTTPS_PROXY") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want a ConfigError that names the variables", name, err)
+		}
 	}
 }
