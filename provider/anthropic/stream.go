@@ -114,7 +114,9 @@ func (a *accumulator) document(b []byte) error {
 		}
 	}
 	a.stop = doc.Get("stop_reason").String()
-	a.ended = a.stop != ""
+	if a.ended = a.stop != ""; !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a whole completion: " + wire.Excerpt(string(b))})
+	}
 	a.calls.Report()
 	return nil
 }

@@ -157,12 +157,14 @@ func TestWholeDocuments(t *testing.T) {
 		reply testkit.Reply
 		kind  provider.Kind
 	}{
-		"an error in JSON":    {testkit.Document(`{"error":{"code":503,"message":"` + canary + `"}}`), provider.Server},
-		"an array of errors":  {testkit.Document(`[{"error":{"code":429,"message":"x"}}]`), provider.RateLimited},
-		"a page":              {testkit.Reply{Header: map[string][]string{"Content-Type": {"text/html"}}, Chunks: []testkit.Chunk{{Data: "<html>login</html>"}}}, provider.Malformed},
-		"an empty body":       {testkit.Reply{}, provider.Malformed},
-		"an error as a line":  {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n{\"error\":{\"code\":502,\"message\":\"x\"}}\n"}}}, provider.Server},
-		"an error in a event": {testkit.Stream(`{"object":"error","message":"x","code":500}`), provider.Server},
+		"an error in JSON":             {testkit.Document(`{"error":{"code":503,"message":"` + canary + `"}}`), provider.Server},
+		"an array of errors":           {testkit.Document(`[{"error":{"code":429,"message":"x"}}]`), provider.RateLimited},
+		"a page":                       {testkit.Reply{Header: map[string][]string{"Content-Type": {"text/html"}}, Chunks: []testkit.Chunk{{Data: "<html>login</html>"}}}, provider.Malformed},
+		"an empty body":                {testkit.Reply{}, provider.Malformed},
+		"an error as a line":           {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n{\"error\":{\"code\":502,\"message\":\"x\"}}\n"}}}, provider.Server},
+		"an error in front of the end": {testkit.Reply{Chunks: []testkit.Chunk{{Data: "{\"error\":{\"code\":401,\"message\":\"x\"}}\n\ndata: [DONE]\n\n"}}}, provider.Auth},
+		"an event of that name":        {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\nevent: error\ndata: {\"message\":\"x\",\"code\":429}\n\n"}}}, provider.RateLimited},
+		"an error in a event":          {testkit.Stream(`{"object":"error","message":"x","code":500}`), provider.Server},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := client(t, testkit.NewVendor(t, tc.reply), nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
@@ -182,6 +184,22 @@ func TestAQuotedPageShowsNoPartOfTheKey(t *testing.T) {
 		if !errors.Is(err, provider.Malformed) || strings.Contains(err.Error(), canary[:8]) {
 			t.Errorf("behind %d bytes: %v", before, err)
 		}
+	}
+}
+
+func TestADocumentThatIsNoCompletionIsQuoted(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Document(`{"detail":"not authenticated"}`))
+	_, err := client(t, v, nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+	if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), "not authenticated") || strings.Contains(err.Error(), "cut") {
+		t.Errorf("error = %v, want what the server said", err)
+	}
+}
+
+// The end word was said; that nothing more comes is no failure, however it comes about.
+func TestABrokenConnectionBehindTheEndIsNoFailure(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Reply{Cut: true, Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"all\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]"}}})
+	if resp, err := client(t, v, nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{}); err != nil || resp.Text != "all" {
+		t.Errorf("got %+v, %v", resp, err)
 	}
 }
 

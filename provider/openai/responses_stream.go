@@ -103,6 +103,9 @@ func (a *responseStream) document(b []byte) error {
 	if doc.Get("status").String() == "failed" {
 		return a.failed(doc)
 	}
+	if !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a whole response: " + wire.Excerpt(string(b))})
+	}
 	for i, item := range doc.Get("output").Array() {
 		a.open(i, item)
 		if item.Get("type").String() == "message" {

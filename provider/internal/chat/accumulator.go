@@ -53,7 +53,11 @@ func (a *Accumulator) Event(e sse.Event) (stop bool, err error) {
 		a.ended = true
 		return true, nil
 	}
-	return false, a.ingest(gjson.ParseBytes(e.Data))
+	doc := gjson.ParseBytes(e.Data)
+	if e.Name == "error" && !doc.Get("error").Exists() {
+		return false, a.partial(wire.FailureOf(doc).Err())
+	}
+	return false, a.ingest(doc)
 }
 
 // Document reads an answer that came in one piece.
@@ -65,7 +69,9 @@ func (a *Accumulator) Document(b []byte) error {
 	if err := a.ingest(doc); err != nil {
 		return err
 	}
-	a.ended = doc.Get("choices").IsArray()
+	if a.ended = doc.Get("choices").IsArray(); !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a completion: " + wire.Excerpt(string(b))})
+	}
 	return nil
 }
 

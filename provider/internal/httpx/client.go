@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -208,7 +209,10 @@ func (c *Client) read(ctx, own context.Context, cancel context.CancelCauseFunc, 
 		if err != nil {
 			return err
 		}
-		return c.identified(h.Document(b), resp)
+		if !linesOf(b) {
+			return c.identified(h.Document(b), resp)
+		}
+		buffered = bufio.NewReader(bytes.NewReader(b))
 	}
 	events := sse.NewReader(buffered, c.Limits)
 	for {
@@ -269,6 +273,13 @@ func isDocument(r *bufio.Reader, contentType string) bool {
 		break
 	}
 	return strings.Contains(contentType, "json") || strings.Contains(contentType, "html")
+}
+
+// linesOf reports whether what began like a document is a stream of lines, the first
+// of them a document: some gateways write an error so, in front of the end.
+func linesOf(b []byte) bool {
+	first, _, more := bytes.Cut(bytes.TrimLeft(b, "\xef\xbb\xbf \t\r\n"), []byte("\n"))
+	return more && json.Valid(first) && !json.Valid(b)
 }
 
 // decoded undoes a compression that nobody asked for. gzip is undone; anything
@@ -455,8 +466,11 @@ func (c *Client) Named(err error) error {
 		if n.Provider == "" {
 			n.Provider = c.Name
 		}
-		n.Message = shorten(Redact(n.Message, c.Secrets...), maxErrorText)
-		n.RequestID = shorten(strings.Join(strings.Fields(Redact(n.RequestID, c.Secrets...)), " "), maxRequestID)
+		// Cut twice: what is inside of a success may be as long as an event, and
+		// looking for secrets in it takes time.
+		n.Message = shorten(Redact(shorten(n.Message, maxErrorBody), c.Secrets...), maxErrorText)
+		n.RequestID = strings.Join(strings.Fields(Redact(shorten(n.RequestID, maxErrorText), c.Secrets...)), " ")
+		n.RequestID = shorten(n.RequestID, maxRequestID)
 		// Who walks down an error prints its cause too.
 		if n.Err != nil && Redact(n.Err.Error(), c.Secrets...) != n.Err.Error() {
 			n.Err = nil
