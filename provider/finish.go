@@ -31,11 +31,16 @@ var finishWords = map[string]Finish{
 	"stop": FinishStop, "eos": FinishStop, "eos_token": FinishStop, "stop_sequence": FinishStop,
 	"tool_calls": FinishToolCalls, "function_call": FinishToolCalls,
 	"length": FinishLength, "max_output_tokens": FinishLength, "max_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
+	"model_length":   FinishLength, // Mistral: the window, not the cap
 	"content_filter": FinishContentFilter, "sensitive": FinishContentFilter,
 	"error": FinishError, "network_error": FinishError,
+	"insufficient_system_resource": FinishError, // DeepSeek: broken off
+	"abort":                        FinishError, // vLLM and SGLang: broken off
 	// Anthropic.
 	"end_turn": FinishStop, "tool_use": FinishToolCalls, "pause_turn": FinishPaused, "refusal": FinishRefusal,
-	// Gemini, native words that its compatibility endpoint lets through.
+	// Gemini, native words that its compatibility endpoint lets through, some
+	// behind a class and a colon.
+	"function_call_filter":    FinishMalformedCall,
 	"malformed_function_call": FinishMalformedCall, "unexpected_tool_call": FinishMalformedCall,
 	"safety": FinishContentFilter, "recitation": FinishContentFilter, "blocklist": FinishContentFilter,
 	"prohibited_content": FinishContentFilter, "spii": FinishContentFilter, "language": FinishContentFilter,
@@ -49,10 +54,7 @@ func (r *Response) Ending() Finish {
 	if r.Finish != "" {
 		return r.Finish
 	}
-	f, known := finishWords[strings.ToLower(strings.TrimSpace(r.FinishReason))]
-	if !known {
-		f = FinishStop
-	}
+	f := finishOf(r.FinishReason)
 	switch {
 	case f == FinishStop && len(r.Calls) > 0:
 		return FinishToolCalls
@@ -62,4 +64,17 @@ func (r *Response) Ending() Finish {
 		return FinishEmpty
 	}
 	return f
+}
+
+// finishOf classifies a vendor's word. One of the form "class: word" is told by
+// the word, or else by the class.
+func finishOf(reason string) Finish {
+	reason = strings.ToLower(strings.TrimSpace(reason))
+	class, word, _ := strings.Cut(reason, ":")
+	for _, w := range []string{reason, strings.TrimSpace(word), strings.TrimSpace(class)} {
+		if f, known := finishWords[w]; known {
+			return f
+		}
+	}
+	return FinishStop
 }

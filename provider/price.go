@@ -121,11 +121,24 @@ func (t PriceTable) WithTiers(model string, tiers ...PriceTier) PriceTable {
 	return t
 }
 
-// UnmarshalJSON refuses members that it does not know, negative prices, and a
-// table without as_of: a misspelled price would read as free.
+// writtenTable is a table as JSON has it: what is not there can be told from zero.
+type writtenTable struct {
+	AsOf    string                   `json:"as_of"`
+	Prices  map[string]*Price        `json:"prices"`
+	Tiers   map[string][]writtenTier `json:"tiers"`
+	Aliases map[string]string        `json:"aliases"`
+}
+
+type writtenTier struct {
+	MinPromptTokens *int64 `json:"min_prompt_tokens"`
+	Price           *Price `json:"price"`
+}
+
+// UnmarshalJSON refuses members that it does not know, negative prices, a model or
+// a tier without its price, a tier without its floor, and a table without as_of: a
+// price that is misspelled or missing would read as free.
 func (t *PriceTable) UnmarshalJSON(b []byte) error {
-	type plain PriceTable
-	var p plain
+	var p writtenTable
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&p); err != nil {
@@ -134,19 +147,31 @@ func (t *PriceTable) UnmarshalJSON(b []byte) error {
 	if p.AsOf == "" {
 		return &ConfigError{Message: "price table: as_of is missing: write when the prices held, such as 2026-08-01"}
 	}
+	out := PriceTable{AsOf: p.AsOf, Prices: make(map[string]Price, len(p.Prices)), Aliases: p.Aliases}
 	for model, price := range p.Prices {
-		if !price.valid() {
+		switch {
+		case price == nil:
+			return &ConfigError{Message: fmt.Sprintf("price table: model %s has no price: leave it out, or write zeros if it is free", quote(model))}
+		case !price.valid():
 			return &ConfigError{Message: fmt.Sprintf("price table: model %s has a negative price", quote(model))}
 		}
+		out.Prices[model] = *price
 	}
 	for model, tiers := range p.Tiers {
 		for _, tier := range tiers {
-			if !tier.Price.valid() || tier.MinPromptTokens < 0 {
+			switch {
+			case tier.Price == nil || tier.MinPromptTokens == nil:
+				return &ConfigError{Message: fmt.Sprintf("price table: a tier of model %s lacks its min_prompt_tokens or its price", quote(model))}
+			case !tier.Price.valid() || *tier.MinPromptTokens < 0:
 				return &ConfigError{Message: fmt.Sprintf("price table: model %s has a tier with a negative number", quote(model))}
 			}
+			if out.Tiers == nil {
+				out.Tiers = make(map[string][]PriceTier, len(p.Tiers))
+			}
+			out.Tiers[model] = append(out.Tiers[model], PriceTier{*tier.MinPromptTokens, *tier.Price})
 		}
 	}
-	*t = PriceTable(p)
+	*t = out
 	return nil
 }
 

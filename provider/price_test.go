@@ -81,6 +81,9 @@ func TestPriceTablesInJSON(t *testing.T) {
 		"a patch as a tier":  `{"as_of":"x","prices":{},"tiers":{"m":[{"min_prompt_tokens":1,"input":5}]}}`,
 		"a negative price":   `{"as_of":"x","prices":{"m":{"input":-1}}}`,
 		"a negative tier":    `{"as_of":"x","prices":{},"tiers":{"m":[{"min_prompt_tokens":1,"price":{"output":-5}}]}}`,
+		"a model without":    `{"as_of":"x","prices":{"m":null}}`,
+		"a tier without":     `{"as_of":"x","prices":{},"tiers":{"m":[{"min_prompt_tokens":1}]}}`,
+		"a tier of nowhere":  `{"as_of":"x","prices":{},"tiers":{"m":[{"price":{"output":5}}]}}`,
 		"a fraction":         `{"as_of":"x","prices":{"m":{"input":1.5}}}`,
 	} {
 		var p provider.PriceTable

@@ -81,6 +81,13 @@ func TestEndings(t *testing.T) {
 		{"declined, told beside a stop", provider.Response{Text: "no", FinishReason: "stop", Finish: provider.FinishRefusal}, provider.FinishRefusal},
 		{"paused", provider.Response{Text: "x", FinishReason: "pause_turn"}, provider.FinishPaused},
 		{"broken", provider.Response{Text: "x", FinishReason: "error"}, provider.FinishError},
+		{"the window is full, another word", provider.Response{Text: "half", FinishReason: "model_length"}, provider.FinishLength},
+		{"broken off for want of machines", provider.Response{Text: "half", FinishReason: "insufficient_system_resource"}, provider.FinishError},
+		{"broken off", provider.Response{Text: "half", FinishReason: "abort"}, provider.FinishError},
+		{"a call that could not be formed, behind a class", provider.Response{Text: "I look", FinishReason: "function_call_filter: MALFORMED_FUNCTION_CALL"}, provider.FinishMalformedCall},
+		{"an unknown word behind a known class", provider.Response{Text: "x", FinishReason: "function_call_filter: SOMETHING_NEW"}, provider.FinishMalformedCall},
+		{"withheld, behind a class", provider.Response{Text: "x", FinishReason: "content_filter: PROHIBITED_CONTENT"}, provider.FinishContentFilter},
+		{"an unknown word and an unknown class", provider.Response{Text: "x", FinishReason: "ended: well"}, provider.FinishStop},
 		{"nothing said", provider.Response{Text: " \n", FinishReason: "stop"}, provider.FinishEmpty},
 	} {
 		if got := tc.r.Ending(); got != tc.want || got.Ends() != (tc.want == provider.FinishStop) {
@@ -286,5 +293,21 @@ func TestScopeRidesTheContext(t *testing.T) {
 	ctx := context.Background()
 	if provider.Scope(ctx) != "" || provider.Scope(provider.WithScope(ctx, "run-1")) != "run-1" {
 		t.Error("the scope is lost")
+	}
+}
+
+func TestUsageAddsUpWithoutWrapping(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		a, b, want int64
+	}{
+		{"a sum", 1, 2, 3},
+		{"beyond the end", math.MaxInt64, 1, math.MaxInt64},
+		{"a negative one is none", 5, -1, 5},
+		{"another negative one", math.MinInt64, 7, 7},
+	} {
+		if got := (provider.Usage{TotalTokens: tc.a}).Add(provider.Usage{TotalTokens: tc.b}); got != (provider.Usage{TotalTokens: tc.want}) {
+			t.Errorf("%s = %+v, want %d", tc.name, got, tc.want)
+		}
 	}
 }

@@ -17,7 +17,7 @@ type Usage struct {
 	ServerToolRequests int64 `json:"server_tool_requests"` // provider-executed requests, billed one by one
 }
 
-// Add returns the sum, each counter saturating.
+// Add returns the sum, each counter saturating. A negative one counts as none.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		PromptTokens:       satAdd(u.PromptTokens, v.PromptTokens),
@@ -31,6 +31,7 @@ func (u Usage) Add(v Usage) Usage {
 }
 
 func satAdd(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

@@ -214,6 +214,26 @@ func TestARefusedSchemaIsDroppedOnce(t *testing.T) {
 	}
 }
 
+// What has been streamed cannot be taken back by asking again inside of the call: the
+// caller would see two beginnings of one answer.
+func TestARefusalBehindContentIsNotLearnedFrom(t *testing.T) {
+	const refusal = `"code":400,"message":"response_format, output_config and json_schema are not supported"`
+	chat := []string{`{"choices":[{"delta":{"content":"half"}}]}`, `{"error":{` + refusal + `}}`}
+	for name, payloads := range map[string][]string{
+		"openai": chat, "openrouter": chat,
+		"anthropic": {`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"half"}}`, `{"type":"error","error":{` + refusal + `}}`},
+		"responses": {`{"type":"response.output_text.delta","output_index":0,"delta":"half"}`, `{"type":"error",` + refusal + `}`},
+	} {
+		v := testkit.NewVendor(t, testkit.Stream(payloads...))
+		streamed := ""
+		req := &provider.Request{User: "u", Model: "claude-sonnet-4-5", Output: &provider.OutputSchema{Schema: []byte(`{"type":"object","additionalProperties":false}`)}}
+		_, err := wires(t, v)[name].Complete(context.Background(), req, provider.Sink{Token: func(s string) { streamed += s }})
+		if !errors.Is(err, provider.InvalidRequest) || streamed != "half" || len(v.Asked()) != 1 {
+			t.Errorf("%s: %v, streamed %q, asked %d times; want the refusal, once", name, err, streamed, len(v.Asked()))
+		}
+	}
+}
+
 func TestVendorEnvironment(t *testing.T) {
 	for name, from := range map[string]func() (provider.Provider, error){
 		"OPENAI":     func() (provider.Provider, error) { return openai.FromEnv() },

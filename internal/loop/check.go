@@ -208,7 +208,7 @@ func (d *drive) gateEnv(n int) verify.Env {
 		},
 		Changes: d.changes,
 		ReportUsage: func(u provider.Usage) {
-			d.spent += max(u.TotalTokens, 0)
+			d.spent += total(&u)
 			d.rec.reviewCall(n, u)
 		},
 	}

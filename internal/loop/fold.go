@@ -58,9 +58,7 @@ func (d *drive) summarise(ctx context.Context, st *step, cut prompt.Cut) (text s
 	case err != nil:
 		return "", 0, err
 	}
-	if resp.Usage != nil {
-		cost = max(resp.Usage.TotalTokens, 0)
-	}
+	cost = total(resp.Usage)
 	switch resp.Ending() {
 	case provider.FinishStop, provider.FinishLength:
 		text = clean(resp.Text)

@@ -111,12 +111,17 @@ func (d *drive) attempts(ctx context.Context, st *step, req *provider.Request, p
 	}
 }
 
+// maxDrawn bounds what a budget draws for one call, as the store bounds what it
+// keeps of it: a provider that reports nonsense must not wrap the sum, which would
+// lift the budget.
+const maxDrawn = 1 << 40
+
 // total is what a budget draws for a call; one that reported nothing draws nothing.
 func total(u *provider.Usage) int64 {
 	if u == nil {
 		return 0
 	}
-	return max(u.TotalTokens, 0)
+	return min(max(u.TotalTokens, 0), maxDrawn)
 }
 
 // waitsTooLong reports whether a wait would outlast the run's time: then it

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -102,6 +103,16 @@ func TestACallThatWasEndedKeepsWhatItUsed(t *testing.T) {
 	if diff := cmp.Diff(want, f.providerCalls(res.RunID), callRows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
+}
+
+func TestNonsenseFromAProviderLiftsNoBudget(t *testing.T) {
+	f := newFixture(t)
+	nonsense := &provider.Usage{TotalTokens: math.MaxInt64}
+	f.script(scripted.Fail(&provider.Error{Kind: provider.Server, Usage: nonsense}), readCall("x"), scripted.Say("done"))
+	f.must(trace.CostBudgetExceeded, func(c *task.Contract) {
+		c.Budget.Tokens = 1000
+		c.Retry = provider.RetryPolicy{Base: time.Millisecond}
+	})
 }
 
 func TestTheWaitsOfACompletionAreOnRecord(t *testing.T) {

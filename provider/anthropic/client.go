@@ -172,21 +172,23 @@ func (c *Client) Complete(ctx context.Context, req *provider.Request, on provide
 	var had lessons
 	for {
 		plan := c.plan(req, model)
-		resp, err := c.once(ctx, req, plan, on)
+		resp, begun, err := c.once(ctx, req, plan, on)
 		if err == nil {
 			resp.SchemaDropped = plan.schemaDropped
 			return resp, nil
 		}
-		if !c.learn(err, plan, &had) {
+		if begun || !c.learn(err, plan, &had) {
 			return nil, err
 		}
 	}
 }
 
-func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on provider.Sink) (*provider.Response, error) {
+// once asks once. begun says that content has come: what the sink was told cannot
+// be taken back by asking again inside of the call.
+func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on provider.Sink) (resp *provider.Response, begun bool, err error) {
 	b, err := c.body(req, p)
 	if err != nil {
-		return nil, c.http.Named(err)
+		return nil, false, c.http.Named(err)
 	}
 	h := c.header()
 	if req.Web.Fetch {
@@ -195,13 +197,12 @@ func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on pro
 	a := newAccumulator(c.cfg, p, on, time.Now())
 	if err := c.http.Post(ctx, c.base+"/v1/messages", h, b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
 		httpx.Metered(err, a.counters())
-		return nil, err
+		return nil, a.ttft > 0, err
 	}
-	resp, err := a.finish()
-	if err != nil {
-		return nil, c.http.Named(err)
+	if resp, err = a.finish(); err != nil {
+		return nil, a.ttft > 0, c.http.Named(err)
 	}
-	return resp, nil
+	return resp, true, nil
 }
 
 func (c *Client) header() http.Header {

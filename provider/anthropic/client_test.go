@@ -262,6 +262,21 @@ func TestEventsBecomeAResponse(t *testing.T) {
 	}
 }
 
+// Some gateways put zeros where the vendor leaves a counter out.
+func TestZerosResetNoCounter(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Stream(
+		`{"type":"message_start","message":{"model":"m","usage":{"input_tokens":10,"cache_creation_input_tokens":20,"cache_read_input_tokens":30,"output_tokens":1}}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":4}}`,
+		`{"type":"message_stop"}`,
+	))
+	resp, err := client(t, v, nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+	want := provider.Usage{PromptTokens: 60, CompletionTokens: 4, TotalTokens: 64, CacheReadTokens: 30, CacheWriteTokens: 20}
+	if err != nil || resp.Usage == nil || *resp.Usage != want {
+		t.Errorf("got %+v, %v; want %+v", resp, err, want)
+	}
+}
+
 func TestStreamsThatAreNoAnswer(t *testing.T) {
 	start, text := testkit.AnthropicStart("m"), `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"half"}}`
 	call := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"x","input":{}}}`

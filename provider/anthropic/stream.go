@@ -73,6 +73,9 @@ func (a *accumulator) event(e sse.Event) (stop bool, err error) {
 		a.count(m.Get("usage"))
 	case "content_block_start":
 		a.open(doc.Get("index").Int(), doc.Get("content_block"))
+		if e := a.calls.Check(); e != nil {
+			return false, a.partial(e)
+		}
 	case "content_block_delta":
 		a.grow(doc.Get("index").Int(), doc.Get("delta"))
 	case "message_delta":
@@ -106,9 +109,14 @@ func (a *accumulator) document(b []byte) error {
 	a.count(doc.Get("usage"))
 	for i, c := range doc.Get("content").Array() {
 		a.open(int64(i), c)
+		if e := a.calls.Check(); e != nil {
+			return a.partial(e)
+		}
 	}
 	a.stop = doc.Get("stop_reason").String()
-	a.ended = a.stop != ""
+	if a.ended = a.stop != ""; !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a whole completion: " + wire.Excerpt(string(b))})
+	}
 	a.calls.Report()
 	return nil
 }
@@ -228,16 +236,16 @@ func (a *accumulator) serverResult(kind string, c gjson.Result) {
 	}
 }
 
-// count takes counters over; a counter that an event leaves out keeps its
-// value. Those of the last event are of the whole answer, and larger where the
-// vendor's tools put more into the prompt.
+// count takes counters over; a counter that an event leaves out, or that a gateway
+// fills up with zero, keeps its value. Those of the last event are of the whole
+// answer, and larger where the vendor's tools put more into the prompt.
 func (a *accumulator) count(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
 	a.metered = true
 	set := func(to *int64, path string) {
-		if v := u.Get(path); v.Type == gjson.Number {
+		if v := u.Get(path); v.Type == gjson.Number && v.Int() > 0 {
 			*to = wire.Count(v.Int())
 		}
 	}

@@ -111,6 +111,11 @@ func New(cfg Config) (*Client, error) {
 	case key.IsZero():
 		return fail("no key is given: set one, or auth none for an endpoint that wants none")
 	}
+	switch quirks.MaxTokensField {
+	case "", "max_tokens", "max_completion_tokens":
+	default:
+		return fail("the key %q for the output cap is not known: write max_tokens or max_completion_tokens", quirks.MaxTokensField)
+	}
 	http, base, err := httpx.Open(httpx.Settings{
 		Name: name, BaseURL: cfg.BaseURL, Key: key, Transport: cfg.Transport,
 		Timeout: cfg.Timeout, Idle: cfg.IdleTimeout, Limits: cfg.Limits,

@@ -157,12 +157,14 @@ func TestWholeDocuments(t *testing.T) {
 		reply testkit.Reply
 		kind  provider.Kind
 	}{
-		"an error in JSON":    {testkit.Document(`{"error":{"code":503,"message":"` + canary + `"}}`), provider.Server},
-		"an array of errors":  {testkit.Document(`[{"error":{"code":429,"message":"x"}}]`), provider.RateLimited},
-		"a page":              {testkit.Reply{Header: map[string][]string{"Content-Type": {"text/html"}}, Chunks: []testkit.Chunk{{Data: "<html>login</html>"}}}, provider.Malformed},
-		"an empty body":       {testkit.Reply{}, provider.Malformed},
-		"an error as a line":  {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n{\"error\":{\"code\":502,\"message\":\"x\"}}\n"}}}, provider.Server},
-		"an error in a event": {testkit.Stream(`{"object":"error","message":"x","code":500}`), provider.Server},
+		"an error in JSON":             {testkit.Document(`{"error":{"code":503,"message":"` + canary + `"}}`), provider.Server},
+		"an array of errors":           {testkit.Document(`[{"error":{"code":429,"message":"x"}}]`), provider.RateLimited},
+		"a page":                       {testkit.Reply{Header: map[string][]string{"Content-Type": {"text/html"}}, Chunks: []testkit.Chunk{{Data: "<html>login</html>"}}}, provider.Malformed},
+		"an empty body":                {testkit.Reply{}, provider.Malformed},
+		"an error as a line":           {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n{\"error\":{\"code\":502,\"message\":\"x\"}}\n"}}}, provider.Server},
+		"an error in front of the end": {testkit.Reply{Chunks: []testkit.Chunk{{Data: "{\"error\":{\"code\":401,\"message\":\"x\"}}\n\ndata: [DONE]\n\n"}}}, provider.Auth},
+		"an event of that name":        {testkit.Reply{Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\nevent: error\ndata: {\"message\":\"x\",\"code\":429}\n\n"}}}, provider.RateLimited},
+		"an error in a event":          {testkit.Stream(`{"object":"error","message":"x","code":500}`), provider.Server},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := client(t, testkit.NewVendor(t, tc.reply), nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
@@ -170,6 +172,34 @@ func TestWholeDocuments(t *testing.T) {
 				t.Errorf("error = %v, want %s without the key", err, tc.kind)
 			}
 		})
+	}
+}
+
+// What a vendor sends instead of an answer is quoted in part, and the part may end
+// inside of a key.
+func TestAQuotedPageShowsNoPartOfTheKey(t *testing.T) {
+	for before := 180; before < 200; before++ {
+		page := "<html>" + strings.Repeat("x", before-len("<html>")) + canary + " was refused</html>"
+		_, err := client(t, testkit.NewVendor(t, testkit.Reply{Chunks: []testkit.Chunk{{Data: page}}}), nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+		if !errors.Is(err, provider.Malformed) || strings.Contains(err.Error(), canary[:8]) {
+			t.Errorf("behind %d bytes: %v", before, err)
+		}
+	}
+}
+
+func TestADocumentThatIsNoCompletionIsQuoted(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Document(`{"detail":"not authenticated"}`))
+	_, err := client(t, v, nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+	if !errors.Is(err, provider.Malformed) || !strings.Contains(err.Error(), "not authenticated") || strings.Contains(err.Error(), "cut") {
+		t.Errorf("error = %v, want what the server said", err)
+	}
+}
+
+// The end word was said; that nothing more comes is no failure, however it comes about.
+func TestABrokenConnectionBehindTheEndIsNoFailure(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Reply{Cut: true, Chunks: []testkit.Chunk{{Data: "data: {\"choices\":[{\"delta\":{\"content\":\"all\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]"}}})
+	if resp, err := client(t, v, nil).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{}); err != nil || resp.Text != "all" {
+		t.Errorf("got %+v, %v", resp, err)
 	}
 }
 
@@ -244,6 +274,7 @@ func TestConfigurations(t *testing.T) {
 		{"no key", compatible.Config{BaseURL: "http://host/v1"}, "no key"},
 		{"odd auth", compatible.Config{BaseURL: "http://host/v1", Key: key, Auth: "basic"}, "bearer or none"},
 		{"no such preset", compatible.Config{Preset: "nobody", Key: key}, "cerebras, deepseek"},
+		{"an unknown key for the cap", compatible.Config{BaseURL: "http://host/v1", Key: key, Quirks: &compatible.Quirks{MaxTokensField: "max_output_tokens"}}, "max_completion_tokens"},
 		{"a hosted preset without a key", compatible.Config{Preset: "groq"}, "no key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

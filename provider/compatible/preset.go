@@ -25,7 +25,7 @@ type Quirks struct {
 	EchoExtraContent  bool   // extra_content of a tool call must go back with it
 	NoTerminalSignal  bool   // the server ends a stream without saying so; a cut one then looks whole
 	OutputSchema      bool   // the vendor takes response_format with a schema
-	MaxTokensField    string // key of the output cap; "" means max_tokens
+	MaxTokensField    string // key of the output cap: max_tokens, which "" means, or max_completion_tokens
 }
 
 // A PresetInfo is one row of the table of known endpoints. Vendors move

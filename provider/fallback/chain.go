@@ -35,8 +35,9 @@ var (
 // answer that came in spite of failures names them in its Failed.
 //
 // Deltas that a provider streamed before it failed have been shown and are not
-// withdrawn; Sink.FellBack tells where those of the next begin. Calls that it reported early are for the caller to drop: they
-// will not agree with the settled response.
+// withdrawn; Sink.FellBack tells where those of the next begin. Calls that it
+// reported early are for the caller to drop: they will not agree with the settled
+// response.
 type Chain struct {
 	links []Link
 	log   *slog.Logger
@@ -79,8 +80,11 @@ func Of(links ...Link) (*Chain, error) {
 }
 
 // WithLogger returns a copy that warns the logger each time it goes on to the
-// next provider.
+// next provider. Nil logs nothing.
 func (c *Chain) WithLogger(log *slog.Logger) *Chain {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return &Chain{links: c.links, log: log}
 }
 
@@ -161,6 +165,9 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 	for i, l := range c.links {
 		began := time.Now()
 		resp, err := l.Provider.Complete(ctx, c.requestFor(i, req), on)
+		if err == nil && resp == nil {
+			err = &provider.Error{Kind: provider.Malformed, Provider: l.Provider.Name(), Message: "the provider returned neither a response nor an error"}
+		}
 		if err == nil {
 			if i > 0 {
 				resp = c.served(resp, l.Provider, failed)
@@ -169,7 +176,7 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 		}
 		used = sum(used, provider.UsageOf(err))
 		if ctx.Err() != nil { // the failure came of it, or no longer matters
-			return nil, &provider.Interrupted{Provider: c.Name(), Usage: used, Err: errors.Join(ctx.Err(), context.Cause(ctx))}
+			return nil, &provider.Interrupted{Provider: c.Name(), Usage: used, Err: httpx.Ended(ctx)}
 		}
 		e, ok := provider.AsError(err)
 		if !ok {

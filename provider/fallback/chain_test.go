@@ -397,3 +397,37 @@ func TestWhatFailedOnTheWayIsKept(t *testing.T) {
 		}
 	})
 }
+
+// mute breaks the contract: it returns nothing at all.
+type mute struct{ provider.Provider }
+
+func (mute) Complete(context.Context, *provider.Request, provider.Sink) (*provider.Response, error) {
+	return nil, nil
+}
+
+func TestAProviderThatReturnsNothingHasFailed(t *testing.T) {
+	broken := mute{always("a", nil)}
+	resp, err := chain(t, broken, always("b", scripted.Say("x"))).Complete(context.Background(), ask(), provider.Sink{})
+	if err != nil || resp.ServedBy != "b" || len(resp.Failed) != 1 || resp.Failed[0].Failure != "Malformed" {
+		t.Errorf("got %+v, %v; want the answer of b", resp, err)
+	}
+	if _, err := chain(t, always("b", scripted.FailKind(provider.Server, "x")), broken).Complete(context.Background(), ask(), provider.Sink{}); !errors.Is(err, provider.Malformed) {
+		t.Errorf("as the last one: %v, want Malformed", err)
+	}
+}
+
+func TestNoLoggerLogsNothing(t *testing.T) {
+	c := chain(t, always("a", scripted.FailKind(provider.Server, "x")), always("b", scripted.Say("x"))).WithLogger(nil)
+	if _, err := c.Complete(context.Background(), ask(), provider.Sink{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnEndedChainSaysSoOnOneLine(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := chain(t, always("a", scripted.Say("x")), always("b", scripted.Say("x"))).Complete(ctx, ask(), provider.Sink{})
+	if !errors.Is(err, context.Canceled) || err.Error() != "a -> b: context canceled" {
+		t.Errorf("error = %q", err)
+	}
+}

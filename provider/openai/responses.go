@@ -111,28 +111,29 @@ func (c *Responses) Complete(ctx context.Context, req *provider.Request, on prov
 		if err != nil {
 			return nil, c.http.Named(err)
 		}
-		resp, err := c.once(ctx, b, model, on)
+		resp, begun, err := c.once(ctx, b, model, on)
 		if err == nil {
 			resp.SchemaDropped = req.Output != nil && known.noSchema
 			return resp, nil
 		}
-		if !c.learn(err, req, model, known, thoughts) {
+		if begun || !c.learn(err, req, model, known, thoughts) {
 			return nil, err
 		}
 	}
 }
 
-func (c *Responses) once(ctx context.Context, b []byte, model string, on provider.Sink) (*provider.Response, error) {
+// once asks once. begun says that content has come: what the sink was told cannot
+// be taken back by asking again inside of the call.
+func (c *Responses) once(ctx context.Context, b []byte, model string, on provider.Sink) (resp *provider.Response, begun bool, err error) {
 	a := &responseStream{provider: c.cfg.Name, model: model, on: on, start: time.Now(), calls: wire.NewSlots(on.Call, true)}
 	if err := c.http.Post(ctx, c.base+"/responses", c.header(), b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
 		httpx.Metered(err, a.usage)
-		return nil, err
+		return nil, a.ttft > 0, err
 	}
-	resp, err := a.finish()
-	if err != nil {
-		return nil, c.http.Named(err)
+	if resp, err = a.finish(); err != nil {
+		return nil, a.ttft > 0, c.http.Named(err)
 	}
-	return resp, nil
+	return resp, true, nil
 }
 
 // learn reports whether a refusal says that the same request may be taken without

@@ -82,6 +82,9 @@ func (a *responseStream) event(e sse.Event) (stop bool, err error) {
 			return false, a.partial(f.Err())
 		}
 	}
+	if e := a.calls.Check(); e != nil {
+		return false, a.partial(e)
+	}
 	a.calls.Report()
 	return false, nil
 }
@@ -100,6 +103,9 @@ func (a *responseStream) document(b []byte) error {
 	if doc.Get("status").String() == "failed" {
 		return a.failed(doc)
 	}
+	if !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a whole response: " + wire.Excerpt(string(b))})
+	}
 	for i, item := range doc.Get("output").Array() {
 		a.open(i, item)
 		if item.Get("type").String() == "message" {
@@ -109,6 +115,9 @@ func (a *responseStream) document(b []byte) error {
 			a.think(part.Get("text").String())
 		}
 		a.close(i, item)
+		if e := a.calls.Check(); e != nil {
+			return a.partial(e)
+		}
 	}
 	a.calls.Report()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
 )
 
 // A Change is a question that is answered otherwise than it was.
@@ -58,7 +59,7 @@ func patiently(ctx context.Context, p provider.Provider, req *provider.Request, 
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, context.Cause(ctx)
+			return nil, &provider.Interrupted{Provider: p.Name(), Err: httpx.Ended(ctx)}
 		}
 	}
 }

@@ -67,12 +67,13 @@ func TestARecordingThatCannotBeMadeAgainKeepsWhatWasAnswered(t *testing.T) {
 		}
 	})
 	t.Run("the end of the context", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(context.Background())
 		live := scripted.Func(func(context.Context, *provider.Request) (*provider.Response, error) {
-			cancel()
+			cancel(why)
 			return nil, &provider.Error{Kind: provider.Server}
 		})
-		if _, _, err := old.Again(ctx, live, provider.RetryPolicy{Base: time.Hour, Max: time.Hour}); !errors.Is(err, context.Canceled) {
+		if _, _, err := old.Again(ctx, live, provider.RetryPolicy{Base: time.Hour, Max: time.Hour}); !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -358,3 +358,17 @@ func TestAReplayerNamesTheModelsThatTheChainCouldEndAt(t *testing.T) {
 		}
 	}
 }
+
+// mute breaks the contract of a provider: it returns nothing at all.
+type mute struct{ provider.Provider }
+
+func (mute) Complete(context.Context, *provider.Request, provider.Sink) (*provider.Response, error) {
+	return nil, nil
+}
+
+func TestAnAnswerThatIsNoneIsNotRecorded(t *testing.T) {
+	rec := record.New(mute{scripted.New()})
+	if resp, err := rec.Complete(context.Background(), ask("a"), provider.Sink{}); resp != nil || err != nil || rec.Len() != 0 {
+		t.Errorf("got %v, %v, and %d exchanges; want nothing", resp, err, rec.Len())
+	}
+}

@@ -66,7 +66,7 @@ func (r *Recorder) Reachable(ctx context.Context) (bool, error) {
 // Complete asks the inner provider and keeps the exchange if it succeeded.
 func (r *Recorder) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
 	resp, err := r.inner.Complete(ctx, req, provider.Sink{Token: on.Token, FellBack: on.FellBack})
-	if err != nil {
+	if err != nil || resp == nil { // a recording with a hole in it could not be read
 		return nil, err
 	}
 	kept := exchange{Request: req.Clone(), Response: resp.Clone()}

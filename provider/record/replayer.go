@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/provider/internal/httpx"
 )
 
 const replayName = "replay"
@@ -146,8 +147,8 @@ func (r *Replayer) Unserved() int {
 // Complete serves the recorded answer. A question that was not recorded is a
 // terminal *provider.Error that wraps ErrNotRecorded.
 func (r *Replayer) Complete(ctx context.Context, req *provider.Request, on provider.Sink) (*provider.Response, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", replayName, errors.Join(err, context.Cause(ctx)))
+	if ctx.Err() != nil {
+		return nil, &provider.Interrupted{Provider: replayName, Err: httpx.Ended(ctx)}
 	}
 	k, err := key(req)
 	if err != nil {

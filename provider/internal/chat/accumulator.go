@@ -53,7 +53,11 @@ func (a *Accumulator) Event(e sse.Event) (stop bool, err error) {
 		a.ended = true
 		return true, nil
 	}
-	return false, a.ingest(gjson.ParseBytes(e.Data))
+	doc := gjson.ParseBytes(e.Data)
+	if e.Name == "error" && !doc.Get("error").Exists() {
+		return false, a.partial(wire.FailureOf(doc).Err())
+	}
+	return false, a.ingest(doc)
 }
 
 // Document reads an answer that came in one piece.
@@ -65,13 +69,17 @@ func (a *Accumulator) Document(b []byte) error {
 	if err := a.ingest(doc); err != nil {
 		return err
 	}
-	a.ended = doc.Get("choices").IsArray()
+	if a.ended = doc.Get("choices").IsArray(); !a.ended {
+		return a.partial(&provider.Error{Kind: provider.Malformed, Message: "the answer is not a completion: " + wire.Excerpt(string(b))})
+	}
 	return nil
 }
 
 func (a *Accumulator) ingest(doc gjson.Result) error {
 	a.seen++
-	if u, ok := usageOf(doc); ok {
+	// The last word counts, but for one that counts nothing behind one that did:
+	// some gateways end with zeros.
+	if u, ok := usageOf(doc); ok && (a.usage == nil || u.TotalTokens > 0) {
 		a.usage = &u
 	}
 	if a.served == "" {
@@ -99,13 +107,13 @@ func (a *Accumulator) ingest(doc gjson.Result) error {
 		delta = choice.Get("message")
 	}
 	if delta.IsObject() {
-		a.delta(delta, !a.deltas)
+		return a.delta(delta, !a.deltas)
 	}
 	return nil
 }
 
 // delta reads one piece of the answer; whole says that it is all of it.
-func (a *Accumulator) delta(d gjson.Result, whole bool) {
+func (a *Accumulator) delta(d gjson.Result, whole bool) error {
 	a.think(d.Get("reasoning"))
 	a.think(d.Get("reasoning_content"))
 	a.details.add(d.Get("reasoning_details"))
@@ -130,11 +138,15 @@ func (a *Accumulator) delta(d gjson.Result, whole bool) {
 			at = i
 		}
 		a.fragment(f, at)
+		if e := a.calls.Check(); e != nil {
+			return a.partial(e)
+		}
 	}
 	if c := d.Get("function_call"); c.IsObject() {
 		a.legacyCall(c)
 	}
 	a.calls.Report()
+	return nil
 }
 
 // contentPart reads content that comes as a list of typed parts.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/internal/sse"
+	"github.com/initorigin/io-harness-go/provider/internal/wire"
 )
 
 // read runs a stream through the reader and the accumulator.
@@ -88,6 +89,17 @@ func TestFragmentsFindTheirCall(t *testing.T) {
 			frag(`{"function":{"name":"save","arguments":"{\"p\":\"b\"}"}}`),
 			frag(`{"function":{"name":"look","arguments":""}}`),
 		}, three},
+		{"no index and no id, the first without arguments", []string{
+			frag(`{"function":{"name":"look","arguments":""}}`),
+			frag(`{"function":{"name":"save","arguments":"{\"p\":"}}`), frag(`{"function":{"arguments":"\"a\"}"}}`),
+		}, []string{`look{}`, `save{"p":"a"}`}},
+		{"no index and no id, none with arguments", []string{
+			frag(`{"function":{"name":"look"}}`, `{"function":{"name":"list"}}`), frag(`{"function":{"name":"wait","arguments":""}}`),
+		}, []string{`look{}`, `list{}`, `wait{}`}},
+		{"all index 0 without ids, the first without arguments", []string{
+			frag(`{"index":0,"function":{"name":"look","arguments":""}}`),
+			frag(`{"index":0,"function":{"name":"save","arguments":"{\"p\":\"a\"}"}}`),
+		}, []string{`look{}`, `save{"p":"a"}`}},
 		{"no index and no id, all in one chunk", []string{
 			frag(`{"function":{"name":"save","arguments":"{\"p\":\"a\"}"}}`, `{"function":{"name":"save","arguments":"{\"p\":\"b\"}"}}`, `{"function":{"name":"look","arguments":"{}"}}`),
 		}, three},
@@ -462,6 +474,14 @@ func TestUsageWhereverItStands(t *testing.T) {
 			}
 		})
 	}
+	t.Run("zeros behind it", func(t *testing.T) {
+		for _, zeros := range []string{`{"usage":{}}`, `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`} {
+			resp, err := read(Dialect{}, nil, stream(say("a"), `{"usage":{"prompt_tokens":3,"completion_tokens":4}}`, endStop, zeros), provider.Sink{})
+			if err != nil || resp.Usage == nil || *resp.Usage != (provider.Usage{PromptTokens: 3, CompletionTokens: 4, TotalTokens: 7}) {
+				t.Errorf("%s: usage = %v, %v", zeros, resp.Usage, err)
+			}
+		}
+	})
 	t.Run("none is nil and not zero", func(t *testing.T) {
 		resp, err := read(Dialect{}, nil, stream(say("a"), `{"usage":null}`, endStop), provider.Sink{})
 		if err != nil || resp.Usage != nil {
@@ -576,4 +596,15 @@ func FuzzAccumulator(f *testing.F) {
 			t.Fatalf("carry %q", resp.Carry)
 		}
 	})
+}
+
+func TestAnAnswerHoldsOnlySoManyCalls(t *testing.T) {
+	many := strings.Repeat(`{"id":"","function":{"name":"look","arguments":"{}"}},`, wire.MaxCalls)
+	few, more := strings.TrimSuffix(many, ","), many+`{"function":{"name":"look","arguments":"{}"}}`
+	if resp, err := read(Dialect{}, nil, stream(frag(few), endCalls), provider.Sink{}); err != nil || len(resp.Calls) != wire.MaxCalls {
+		t.Errorf("as many as may be: %v", err)
+	}
+	if _, err := read(Dialect{}, nil, stream(frag(more), endCalls), provider.Sink{}); !errors.Is(err, provider.Malformed) {
+		t.Errorf("one more: %v, want Malformed", err)
+	}
 }

@@ -60,14 +60,14 @@ func (c *Client) Complete(ctx context.Context, req *provider.Request, on provide
 	if !wanted || c.refusedSchema(model) {
 		d := c.Dialect
 		d.OutputSchema = false
-		resp, err := c.once(ctx, d, req, model, on)
+		resp, _, err := c.once(ctx, d, req, model, on)
 		if err == nil {
 			resp.SchemaDropped = wanted
 		}
 		return resp, err
 	}
-	resp, err := c.once(ctx, c.Dialect, req, model, on)
-	if err == nil || !namesSchema(err) {
+	resp, begun, err := c.once(ctx, c.Dialect, req, model, on)
+	if err == nil || begun || !namesSchema(err) {
 		return resp, err
 	}
 	c.mu.Lock()
@@ -95,21 +95,22 @@ func namesSchema(err error) bool {
 	return strings.Contains(text, "response_format") || strings.Contains(text, "json_schema")
 }
 
-func (c *Client) once(ctx context.Context, d Dialect, req *provider.Request, model string, on provider.Sink) (*provider.Response, error) {
+// once asks once. begun says that content has come: what the sink was told cannot
+// be taken back by asking again inside of the call.
+func (c *Client) once(ctx context.Context, d Dialect, req *provider.Request, model string, on provider.Sink) (resp *provider.Response, begun bool, err error) {
 	b, err := d.Body(req)
 	if err != nil {
-		return nil, c.HTTP.Named(err)
+		return nil, false, c.HTTP.Named(err)
 	}
 	a := NewAccumulator(d, req, model, on, time.Now())
 	if err := c.HTTP.Post(ctx, c.Base+"/chat/completions", c.header(), b, httpx.Handlers{Event: a.Event, Document: a.Document}); err != nil {
 		httpx.Metered(err, a.usage) // it ended behind the counters
-		return nil, err
+		return nil, a.ttft > 0, err
 	}
-	resp, err := a.Finish()
-	if err != nil {
-		return nil, c.HTTP.Named(err)
+	if resp, err = a.Finish(); err != nil {
+		return nil, a.ttft > 0, c.HTTP.Named(err)
 	}
-	return resp, nil
+	return resp, true, nil
 }
 
 // Models reads the endpoint's catalogue, once for the life of the client.

@@ -65,13 +65,13 @@ func (a *Accumulator) slotFor(index int, id, name, args string) *wire.Slot {
 	default:
 		slot = a.calls.Last()
 	}
-	if slot == nil || startsAnew(slot, id, name, args) {
+	if slot == nil || startsAnew(slot, index, id, name, args) {
 		return a.calls.Open(index)
 	}
 	return slot
 }
 
-func startsAnew(slot *wire.Slot, id, name, args string) bool {
+func startsAnew(slot *wire.Slot, index int, id, name, args string) bool {
 	if name == "" {
 		return false // some servers give every fragment of one call a fresh id
 	}
@@ -82,6 +82,11 @@ func startsAnew(slot *wire.Slot, id, name, args string) bool {
 		return !continues
 	}
 	other := slot.Name != "" && name != slot.Name
+	if other && slot.Empty() {
+		// A call without arguments is a whole one too. A piece without an id is
+		// of the call that has one, if its index says so.
+		return opens && (id != "" || slot.ID == "") || index < 0 && id == ""
+	}
 	return (opens || other) && slot.Complete()
 }
 

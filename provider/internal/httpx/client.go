@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,14 @@ import (
 const (
 	maxErrorBody  = 64 << 10 // read of the body of a failure
 	maxErrorText  = 8 << 10  // kept of it
+	maxRequestID  = 200      // of the vendor's id of a request
 	drainBytes    = 16 << 10 // read behind the end of a stream, so that its connection can be used again
 	drainPatience = 50 * time.Millisecond
 )
+
+// errorPatience is how long the body of a failure may take. It is a variable for
+// the tests.
+var errorPatience = 10 * time.Second
 
 var userAgent = "io-harness-go/" + buildinfo.Version()
 
@@ -66,7 +72,7 @@ var shared = sync.OnceValue(NewTransport)
 // are honoured; an egress policy judges the target, not the proxy.
 func NewTransport() *http.Transport {
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxyFor(r) },
 		DialContext:           dial,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -96,9 +102,12 @@ func (c *Client) http() *http.Client {
 func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte, h Handlers) error {
 	own, cancel := c.deadline(ctx, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodPost, target, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(own, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return c.badTarget(err)
+	}
+	if req, err = c.proxied(req); err != nil {
+		return err
 	}
 	req.Header = header.Clone()
 	if req.Header == nil {
@@ -113,7 +122,7 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return c.failed(ctx, own, resp)
+		return c.failed(ctx, cancel, resp)
 	}
 	return c.read(ctx, own, cancel, resp, h)
 }
@@ -123,9 +132,12 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 func (c *Client) Get(ctx context.Context, target string, header http.Header, timeout time.Duration, most int64) ([]byte, error) {
 	own, cancel := c.deadline(ctx, timeout, c.Timeout, provider.RequestTimeout)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(c.proxied(own, target), http.MethodGet, target, nil)
+	req, err := http.NewRequestWithContext(own, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, c.badTarget(err)
+	}
+	if req, err = c.proxied(req); err != nil {
+		return nil, err
 	}
 	if header != nil {
 		req.Header = header.Clone()
@@ -138,7 +150,7 @@ func (c *Client) Get(ctx context.Context, target string, header http.Header, tim
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, c.failed(ctx, own, resp)
+		return nil, c.failed(ctx, cancel, resp)
 	}
 	src, err := decoded(resp)
 	if err != nil {
@@ -154,17 +166,21 @@ func (c *Client) Get(ctx context.Context, target string, header http.Header, tim
 	return b, nil
 }
 
-// proxied takes the check of addresses out of a context whose request goes
-// through a proxy of the environment: the address dialled is then the proxy's.
-func (c *Client) proxied(ctx context.Context, target string) context.Context {
-	u, err := url.Parse(target)
-	if err != nil {
-		return ctx
+// proxyFor is a variable for the tests: what the environment says is read once.
+var proxyFor = http.ProxyFromEnvironment
+
+// proxied takes the check of addresses out of a request that goes through a proxy
+// of the environment: the address dialled is then the proxy's. A proxy that has no
+// address is not quoted, since there may be a password in it.
+func (c *Client) proxied(req *http.Request) (*http.Request, error) {
+	via, err := proxyFor(req)
+	switch {
+	case err != nil && c.Transport == nil:
+		return nil, &provider.ConfigError{Provider: c.Name, Message: "the proxy that the environment names cannot be used: mend the address in HTTP_PROXY or HTTPS_PROXY, or leave this host out by NO_PROXY"}
+	case err == nil && via != nil:
+		return req.WithContext(provider.WithDialCheck(req.Context(), nil)), nil
 	}
-	if via, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && via != nil {
-		return provider.WithDialCheck(ctx, nil)
-	}
-	return ctx
+	return req, nil
 }
 
 // deadline derives the context of one request; the first positive duration
@@ -193,7 +209,10 @@ func (c *Client) read(ctx, own context.Context, cancel context.CancelCauseFunc, 
 		if err != nil {
 			return err
 		}
-		return c.identified(h.Document(b), resp)
+		if !linesOf(b) {
+			return c.identified(h.Document(b), resp)
+		}
+		buffered = bufio.NewReader(bytes.NewReader(b))
 	}
 	events := sse.NewReader(buffered, c.Limits)
 	for {
@@ -254,6 +273,13 @@ func isDocument(r *bufio.Reader, contentType string) bool {
 		break
 	}
 	return strings.Contains(contentType, "json") || strings.Contains(contentType, "html")
+}
+
+// linesOf reports whether what began like a document is a stream of lines, the first
+// of them a document: some gateways write an error so, in front of the end.
+func linesOf(b []byte) bool {
+	first, _, more := bytes.Cut(bytes.TrimLeft(b, "\xef\xbb\xbf \t\r\n"), []byte("\n"))
+	return more && json.Valid(first) && !json.Valid(b)
 }
 
 // decoded undoes a compression that nobody asked for. gzip is undone; anything
@@ -358,15 +384,21 @@ func (c *Client) transport(ctx, own context.Context, err error) error {
 
 // cancelled is the caller's own ending: never a failure of the provider.
 func (c *Client) cancelled(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = errors.Join(err, cause)
-	}
-	return &provider.Interrupted{Provider: c.Name, Err: err}
+	return &provider.Interrupted{Provider: c.Name, Err: Ended(ctx)}
 }
 
-// failed reads the answer of a request that did not succeed.
-func (c *Client) failed(ctx, own context.Context, resp *http.Response) error {
+// Ended is why ctx ended: its own error, and the cause beside it where there is a
+// particular one.
+func Ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return errors.Join(ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// failed reads the answer of a request that did not succeed. Its status is known
+// and says the most, so that a body that does not end is not waited for.
+func (c *Client) failed(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response) error {
 	e := &provider.Error{
 		Status:     resp.StatusCode,
 		RetryAfter: RetryAfter(resp.Header, time.Now()),
@@ -374,6 +406,8 @@ func (c *Client) failed(ctx, own context.Context, resp *http.Response) error {
 	}
 	var body []byte
 	if src, err := decoded(resp); err == nil {
+		timer := time.AfterFunc(errorPatience, func() { cancel(errDrained) })
+		defer timer.Stop()
 		// What came before the connection broke still explains more than the
 		// break does: the status is known.
 		body, _ = io.ReadAll(io.LimitReader(src, maxErrorBody))
@@ -432,8 +466,15 @@ func (c *Client) Named(err error) error {
 		if n.Provider == "" {
 			n.Provider = c.Name
 		}
-		n.Message = shorten(Redact(n.Message, c.Secrets...))
-		n.RequestID = Redact(n.RequestID, c.Secrets...)
+		// Cut twice: what is inside of a success may be as long as an event, and
+		// looking for secrets in it takes time.
+		n.Message = shorten(Redact(shorten(n.Message, maxErrorBody), c.Secrets...), maxErrorText)
+		n.RequestID = strings.Join(strings.Fields(Redact(shorten(n.RequestID, maxErrorText), c.Secrets...)), " ")
+		n.RequestID = shorten(n.RequestID, maxRequestID)
+		// Who walks down an error prints its cause too.
+		if n.Err != nil && Redact(n.Err.Error(), c.Secrets...) != n.Err.Error() {
+			n.Err = nil
+		}
 		return &n
 	case *provider.ConfigError:
 		n := *e
@@ -446,9 +487,9 @@ func (c *Client) Named(err error) error {
 	return err
 }
 
-func shorten(s string) string {
-	if len(s) <= maxErrorText {
+func shorten(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxErrorText-3], "") + "..."
+	return strings.ToValidUTF8(s[:most-3], "") + "..."
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -399,11 +400,17 @@ func TestKeysNeverLeave(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
+			shown := []string{}
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-				got := fmt.Sprintf(verb, err)
+				shown = append(shown, fmt.Sprintf(verb, err))
+			}
+			for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+				shown = append(shown, cause.Error())
+			}
+			for _, got := range shown {
 				for _, secret := range []string{key, "sk-canary", "other-secret-value", "me:pw", "abcdef"} {
 					if strings.Contains(got, secret) {
-						t.Errorf("%s shows %q: %s", verb, secret, got)
+						t.Errorf("%q is shown: %s", secret, got)
 					}
 				}
 			}
@@ -425,6 +432,62 @@ func TestReachable(t *testing.T) {
 		got, err := c.Reachable(context.Background(), v.URL, nil, 100*time.Millisecond)
 		if got != tc.want || (err == nil) != tc.want {
 			t.Errorf("%+v: reachable = %v, %v; want %v", tc.reply, got, err, tc.want)
+		}
+	}
+}
+
+func TestAFailureIsToldThoughItsBodyDoesNotEnd(t *testing.T) {
+	defer httpx.SetErrorPatience(20 * time.Millisecond)()
+	v := testkit.NewVendor(t, testkit.Reply{Status: 503, Chunks: []testkit.Chunk{{Data: "down for"}}, Hang: true})
+	_, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Timeout = time.Minute })
+	if e, ok := provider.AsError(err); !ok || e.Kind != provider.Server || e.Status != 503 || e.Message != "down for" {
+		t.Errorf("error = %v, want the status and what was said", err)
+	}
+}
+
+func TestTheIDOfARequestIsShortAndOneLine(t *testing.T) {
+	for name, reply := range map[string]testkit.Reply{
+		"of a head": testkit.Status(500, "x", "X-Request-Id", strings.Repeat("r", 4096)),
+		"of a body": testkit.Status(500, `{"request_id":"a\nb`+strings.Repeat("r", 4096)+`"}`),
+	} {
+		_, _, err := post(context.Background(), testkit.NewVendor(t, reply), nil)
+		e, ok := provider.AsError(err)
+		if !ok || e.RequestID == "" || len(e.RequestID) > 200 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %d bytes, %.80q", name, len(e.RequestID), e.RequestID)
+		}
+	}
+}
+
+func TestACutTextShowsNoPartOfAKey(t *testing.T) {
+	secret := provider.NewSecret(key)
+	for n := 8; n <= len(key); n++ {
+		if got := httpx.Redact("refused "+key[:n]+"...", secret); got != "refused [redacted]..." {
+			t.Errorf("cut behind %d bytes: %q", n, got)
+		}
+	}
+	if got := httpx.Redact("sk-canary is a bird", secret); got != "sk-canary is a bird" {
+		t.Errorf("a text that is not cut became %q", got)
+	}
+}
+
+func TestAProxyThatCannotBeUsedIsNotQuoted(t *testing.T) {
+	defer httpx.SetProxy(func(*http.Request) (*url.URL, error) {
+		return nil, errors.New(`invalid proxy address "http://me:p/w-canary@proxy:3128"`)
+	})()
+	c := &httpx.Client{Name: "test"}
+	for name, ask := range map[string]func() error{
+		"post": func() error {
+			return c.Post(context.Background(), "http://vendor.invalid/v1", nil, nil, httpx.Handlers{})
+		},
+		"get": func() error {
+			_, err := c.Get(context.Background(), "http://vendor.invalid/v1", nil, time.Second, 1)
+			return err
+		},
+	} {
+		err := ask()
+		var ce *provider.ConfigError
+		if !errors.As(err, &ce) || !strings.Contains(err.Error(), "HTTPS_PROXY") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want a ConfigError that names the variables", name, err)
 		}
 	}
 }

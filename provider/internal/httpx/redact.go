@@ -38,10 +38,24 @@ func Redact(text string, secrets ...provider.Secret) string {
 	for _, s := range secrets {
 		if v := s.Reveal(); len(v) >= shortestSecret {
 			text = strings.ReplaceAll(text, v, mask)
+			text = maskCut(text, v)
 		}
 	}
 	text = headerValue.ReplaceAllString(text, "${1}${2}"+mask)
 	text = bearerValue.ReplaceAllString(text, "${1}"+mask)
 	text = userInfo.ReplaceAllString(text, "${1}"+mask+"@")
 	return queryValue.ReplaceAllString(text, "${1}"+mask)
+}
+
+// maskCut masks what is left of a secret in front of an ellipsis: a text is often
+// cut before anybody looks for secrets in it.
+func maskCut(text, secret string) string {
+	const cut = "..."
+	if !strings.Contains(text, secret[:shortestSecret]) {
+		return text
+	}
+	for n := len(secret) - 1; n >= shortestSecret; n-- {
+		text = strings.ReplaceAll(text, secret[:n]+cut, mask+cut)
+	}
+	return text
 }

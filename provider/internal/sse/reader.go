@@ -102,7 +102,7 @@ func (r *Reader) Next() (Event, error) {
 		r.queue, r.head = r.queue[:0], 0
 		line, ok, err := r.line()
 		if err != nil {
-			if err == io.EOF && r.flush() {
+			if err == io.EOF && r.flush() || r.closed() {
 				continue
 			}
 			return Event{}, err
@@ -277,6 +277,19 @@ func (r *Reader) flush() bool {
 	}
 	r.dispatch()
 	return r.head < len(r.queue)
+}
+
+// closed takes an end word without a line end behind it from a source that broke
+// instead of ending, and reports whether there was one: nothing was to follow.
+func (r *Reader) closed() bool {
+	value, isData := bytes.CutPrefix(r.buf, []byte("data:"))
+	if !isData || string(bytes.TrimSpace(value)) != Done {
+		return false
+	}
+	r.buf, r.scanned = nil, 0
+	r.dispatch()
+	r.emit(value)
+	return true
 }
 
 // emit queues a payload, which stays as it is until the queue is empty.

@@ -82,7 +82,7 @@ func FailureIn(doc gjson.Result) (Failure, bool) {
 	}
 	if e := doc.Get("error"); e.Exists() && e.Type != gjson.Null {
 		if e.IsObject() {
-			f := failureOf(e)
+			f := FailureOf(e)
 			f.Request = doc.Get("request_id").String()
 			return f, true
 		}
@@ -91,12 +91,13 @@ func FailureIn(doc gjson.Result) (Failure, bool) {
 		}
 	}
 	if doc.Get("object").String() == "error" || doc.Get("type").String() == "error" {
-		return failureOf(doc), true
+		return FailureOf(doc), true
 	}
 	return Failure{}, false
 }
 
-func failureOf(e gjson.Result) Failure {
+// FailureOf reads a failure that is known to be one, from the object that says so.
+func FailureOf(e gjson.Result) Failure {
 	f := Failure{Code: e.Get("code").String(), Type: e.Get("type").String(), Message: e.Get("message").String()}
 	if f.Type == "" || f.Type == "error" {
 		f.Type = e.Get("status").String() // Gemini names the class so

@@ -20,7 +20,12 @@ type Slot struct {
 	args []byte
 	scan objectScan
 
+	// Both are of the closed object, which only white space can follow: they
+	// stay, and are found out once however much comes behind.
+	judged, whole bool
+
 	reported bool
+	unfit    bool // whole, and nothing that may be reported
 }
 
 // SetName sets the name; a later name replaces it, because servers that repeat
@@ -40,6 +45,7 @@ func (s *Slot) Append(fragment string) {
 // Replace sets the arguments whole.
 func (s *Slot) Replace(args string) {
 	s.args, s.scan = s.args[:0], objectScan{}
+	s.judged, s.unfit = false, false
 	s.Append(args)
 }
 
@@ -48,7 +54,15 @@ func (s *Slot) Empty() bool { return len(s.args) == 0 }
 
 // Complete reports whether the arguments so far are a whole JSON object. No
 // strict prefix of an object is one, so that a complete call is a finished one.
-func (s *Slot) Complete() bool { return s.scan.closed() && json.Valid(s.args) }
+func (s *Slot) Complete() bool {
+	if !s.scan.closed() {
+		return false
+	}
+	if !s.judged {
+		s.judged, s.whole = true, json.Valid(s.args)
+	}
+	return s.whole
+}
 
 // Slots assembles the calls of one response and reports each to the sink as
 // soon as it is whole.
@@ -67,8 +81,17 @@ func NewSlots(onCall func(int, provider.ToolCall), inOrder bool) *Slots {
 	return &Slots{onCall: onCall, inOrder: inOrder}
 }
 
-// Len is how many slots there are.
-func (s *Slots) Len() int { return len(s.slots) }
+// MaxCalls is how many calls one answer may hold: far more than any model makes,
+// and few enough that finding the call of a fragment costs nothing.
+const MaxCalls = 4096
+
+// Check is a failure for an answer of more calls than MaxCalls, nil for others.
+func (s *Slots) Check() *provider.Error {
+	if len(s.slots) <= MaxCalls {
+		return nil
+	}
+	return &provider.Error{Kind: provider.Malformed, Message: fmt.Sprintf("the answer holds more than %d tool calls", MaxCalls)}
+}
 
 // Last is the newest slot in order, nil when there is none.
 func (s *Slots) Last() *Slot {
@@ -136,11 +159,11 @@ func (s *Slots) Report() {
 		if c.reported {
 			continue
 		}
-		if c.Name == "" || !c.Complete() {
+		if c.Name == "" || c.unfit || !c.Complete() {
 			return
 		}
 		call := settle(c, position)
-		if call.ArgumentsError != "" {
+		if c.unfit = call.ArgumentsError != ""; c.unfit {
 			return
 		}
 		c.reported = true

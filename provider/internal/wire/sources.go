@@ -1,13 +1,12 @@
 package wire
 
-import (
-	"slices"
-
-	"github.com/initorigin/io-harness-go/provider"
-)
+import "github.com/initorigin/io-harness-go/provider"
 
 // Sources collects citations, each URL once.
-type Sources struct{ list []provider.Citation }
+type Sources struct {
+	list []provider.Citation
+	at   map[string]int // where each URL stands: some servers repeat all of them in every event
+}
 
 // Add notes a source. A URL that is known already adds no entry and only fills
 // in what was missing.
@@ -15,8 +14,12 @@ func (s *Sources) Add(c provider.Citation) {
 	if c.URL == "" {
 		return
 	}
-	i := slices.IndexFunc(s.list, func(k provider.Citation) bool { return k.URL == c.URL })
-	if i < 0 {
+	i, known := s.at[c.URL]
+	if !known {
+		if s.at == nil {
+			s.at = map[string]int{}
+		}
+		s.at[c.URL] = len(s.list)
 		s.list = append(s.list, c)
 		return
 	}
