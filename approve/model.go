@@ -81,6 +81,9 @@ func (m *ModelApprover) Decide(ctx context.Context, req Request) (Decision, erro
 		User:   approverQuestion(req),
 		Model:  m.name,
 	}, provider.Sink{})
+	if err == nil && resp == nil {
+		err = provider.NoAnswer(m.prov)
+	}
 	spend := Spend{Provider: m.prov.Name(), Model: m.Model(), Took: time.Since(start)}
 	if err != nil {
 		spend.Failure, spend.Usage = failureOf(err), provider.UsageOf(err)

@@ -82,6 +82,9 @@ func TestAModelThatDoesNotAnswerDefers(t *testing.T) {
 			}
 		})
 	}
+	if got, err := Model(mute{}, "judge").Decide(t.Context(), Request{}); err != nil || got.Kind != DecisionDefer || len(got.Spent) != 1 || got.Spent[0].Failure == "" {
+		t.Errorf("of a provider that returns nothing = %+v, %v", got, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := Model(scripted.New(scripted.Hang()), "judge").Decide(ctx, Request{}); !errors.Is(err, context.Canceled) || got.Kind != DecisionDefer {
@@ -239,4 +242,15 @@ func FuzzShown(f *testing.F) {
 			t.Errorf("%q is shown as %d bytes and %d lines", s, len(body), strings.Count(body, "\n")+1)
 		}
 	})
+}
+
+// mute is a provider that breaks its word: it returns neither a response nor an error.
+type mute struct{}
+
+func (mute) Name() string { return "mute" }
+
+func (mute) Endpoints() []string { return nil }
+
+func (mute) Complete(context.Context, *provider.Request, provider.Sink) (*provider.Response, error) {
+	return nil, nil
 }

@@ -174,3 +174,8 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// NoAnswer is the failure of a provider that returned neither a response nor an error.
+func NoAnswer(p Provider) *Error {
+	return &Error{Kind: Malformed, Provider: p.Name(), Message: "the provider returned neither a response nor an error"}
+}

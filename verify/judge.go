@@ -67,6 +67,9 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 		Model:    m.model,
 		Output:   m.shape.Request(),
 	}, provider.Sink{})
+	if err == nil && resp == nil {
+		err = provider.NoAnswer(m.prov)
+	}
 	if err != nil {
 		return ReviewResult{}, err
 	}

@@ -212,6 +212,14 @@ func TestAModelIsAskedOnceWithoutToolsUnderItsOwnName(t *testing.T) {
 	}
 }
 
+func TestAReviewerThatReturnsNothingHasFailed(t *testing.T) {
+	env := Env{Changes: changesOf(FileChange{Path: "a.go", Before: "one", After: "two"}), ReportUsage: func(provider.Usage) {}}
+	v, err := Evaluate(context.Background(), Review("the rubric", Model(mute{}, "judge-1")), env)
+	if e, ok := provider.AsError(err); v.Passed || !ok || e.Kind != provider.Malformed {
+		t.Errorf("verdict = %+v, %v", v, err)
+	}
+}
+
 func TestTheRequestSaysWhatBecameOfEachFile(t *testing.T) {
 	text := reviewText(ReviewRequest{Changes: []FileChange{
 		{Path: "new", Created: true, After: "A"},
@@ -421,4 +429,15 @@ func TestASilentSelfReviewCheckSaysWhyItIsSilent(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
+}
+
+// mute is a provider that breaks its word: it returns neither a response nor an error.
+type mute struct{}
+
+func (mute) Name() string { return "mute" }
+
+func (mute) Endpoints() []string { return nil }
+
+func (mute) Complete(context.Context, *provider.Request, provider.Sink) (*provider.Response, error) {
+	return nil, nil
 }

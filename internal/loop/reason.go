@@ -180,7 +180,7 @@ func (d *drive) complete(ctx context.Context, st *step, req *provider.Request, p
 	switch {
 	case err != nil:
 	case resp == nil:
-		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Message: "the provider returned neither a response nor an error"}
+		err = provider.NoAnswer(d.host.Provider)
 	case len(resp.Carry) > 0 && !json.Valid(resp.Carry):
 		err = &provider.Error{Kind: provider.Malformed, Provider: d.host.Provider.Name(), Usage: resp.Usage, Message: "what the provider wants handed back is no JSON"}
 	}

@@ -166,7 +166,7 @@ func (c *Chain) Complete(ctx context.Context, req *provider.Request, on provider
 		began := time.Now()
 		resp, err := l.Provider.Complete(ctx, c.requestFor(i, req), on)
 		if err == nil && resp == nil {
-			err = &provider.Error{Kind: provider.Malformed, Provider: l.Provider.Name(), Message: "the provider returned neither a response nor an error"}
+			err = provider.NoAnswer(l.Provider)
 		}
 		if err == nil {
 			if i > 0 {
