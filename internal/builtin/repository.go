@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -252,17 +253,15 @@ func (r *Repository) RemoveWorktree(ctx context.Context, dir, branch, base strin
 	if force {
 		remove = append(remove, "--force", "--force") // the second for one that is locked
 	}
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		remove, dir = []string{"worktree", "prune"}, "" // somebody has removed it already
-	}
-	var err error
-	if dir == "" {
-		_, err = r.run(ctx, true, remove)
-	} else {
-		_, err = r.run(ctx, true, remove, dir)
-	}
-	if err != nil {
-		return err
+	if _, err := r.run(ctx, true, remove, dir); err != nil {
+		// Somebody may have removed all of it already. Others of the repository's
+		// worktrees can be out of reach at the moment, so nothing is pruned.
+		if _, gone := os.Lstat(dir); !errors.Is(gone, fs.ErrNotExist) {
+			return err
+		}
+		if r.checkedOut(ctx, branch) {
+			return err
+		}
 	}
 	if !r.hasBranch(ctx, branch) {
 		return nil
@@ -271,6 +270,12 @@ func (r *Repository) RemoveWorktree(ctx context.Context, dir, branch, base strin
 	if !force {
 		drop = append(drop, base)
 	}
-	_, err = r.run(ctx, true, drop)
+	_, err := r.run(ctx, true, drop)
 	return err
+}
+
+// checkedOut reports whether a worktree of the repository stands on branch, or may.
+func (r *Repository) checkedOut(ctx context.Context, branch string) bool {
+	list, err := r.run(ctx, false, []string{"worktree", "list", "--porcelain"})
+	return err != nil || slices.Contains(strings.Split(list, "\n"), "branch refs/heads/"+branch)
 }
