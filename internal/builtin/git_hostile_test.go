@@ -132,24 +132,6 @@ func TestARepositoryAboveAWorkspaceWithAColonIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithALineBreakHidesNothingFromThePolicy(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no name holds a line break")
-	}
-	r := newRepo(t, policy.Permissive())
-	r.write("a\nb/secret", "x\n")
-	r.write("above", "x\n")
-	b := benchAt(t, filepath.Join(r.root, "a\nb"), policy.Permissive().Layer("ops").DenyRead("secret"))
-	for _, call := range [][2]string{{"git_status", `{}`}, {"git_log", `{}`}} {
-		got, res := b.call(call[0], call[1])
-		if !res.Failed {
-			t.Errorf("%s = %q", call[0], got)
-		}
-		wantHas(t, got, "line break")
-		wantLacks(t, got, "secret", "above", "ove")
-	}
-}
-
 // A name that was a file and is a directory now stands for both to git.
 func TestDiffOfAFileThatBecameADirectoryShowsNoDeniedFile(t *testing.T) {
 	r := newRepo(t, policy.Permissive().Layer("ops").DenyRead("a/secret", "d/e/secret"))
