@@ -248,7 +248,8 @@ func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
 		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny && reads == nil {
 			reads = &v
 		}
-		if v := g.call.Workspace.CheckPath(policy.Write, path.Join(real, name)); v.Effect == policy.Deny && writes == nil {
+		// A rule about a name wherever it stands, such as io.toml, is not about the place.
+		if v := g.call.Workspace.CheckPath(policy.Write, path.Join(real, name)); v.Effect == policy.Deny && writes == nil && v != g.call.Workspace.CheckPath(policy.Write, name) {
 			writes = &v
 		}
 	}, []string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})

@@ -230,7 +230,10 @@ func TestTheUsersAttributesAreNotRead(t *testing.T) {
 }
 
 func TestAWorktreePutsNoFileWhereNoneMayBeWritten(t *testing.T) {
-	r := newRepo(t, policy.Permissive().Layer("ops").DenyWrite("vendor/*"))
+	r := newRepo(t, policy.Permissive().Layer("ops").DenyWrite("vendor/*", "io.toml"))
+	r.write("io.toml", "x = 1\n")
+	r.git("add", "io.toml")
+	r.git("commit", "-qm", "settings")
 	got, res := r.call("git_worktree", `{"name":"w","path":"vendor"}`)
 	if _, err := os.Lstat(filepath.Join(r.root, "vendor")); !res.Failed || err == nil {
 		t.Errorf("the checkout was made: %q", got)
