@@ -107,6 +107,7 @@ func (e *Env) runCheck(ctx context.Context, c tool.Call, bound time.Duration) (c
 		}
 		return r, nil
 	}
+	began := time.Now()
 	turn, stop := context.WithTimeout(ctx, bound)
 	release, err := c.Workspace.Exclusive(turn)
 	stop()
@@ -121,7 +122,7 @@ func (e *Env) runCheck(ctx context.Context, c tool.Call, bound time.Duration) (c
 		return r, nil
 	}
 	var out, errOut checkOutput
-	res, timedOut, err := e.bounded(ctx, bound, func(ctx context.Context) (*sandbox.Result, error) {
+	res, timedOut, err := e.bounded(ctx, bound-time.Since(began), func(ctx context.Context) (*sandbox.Result, error) {
 		return e.Run(ctx, c, sandbox.Cmd{Argv: argv, Stdout: &out, Stderr: &errOut})
 	})
 	if err := ended(ctx); err != nil {

@@ -91,7 +91,7 @@ func gitDiff(g *gitCall, in gitArgs) (gitResult, error) {
 	if names.Stdout.Elided > 0 {
 		return gitResult{}, errors.New("so many files are changed that they cannot all be checked: name fewer paths")
 	}
-	changed := splitNames(names.Stdout.String())
+	changed := slices.Compact(splitNames(names.Stdout.String())) // one in conflict is named twice
 	allowed, denied := g.permitted(changed)
 	if len(denied) > 0 {
 		allowed = notAbove(allowed, denied)

@@ -131,6 +131,9 @@ func TestCommitNamesNoFile(t *testing.T) {
 	if err := exec.Command("git", "-C", r.root, "merge", "-q", "other").Run(); err == nil {
 		t.Fatal("the merge made no conflict")
 	}
+	got, _ = r.call("git_diff", `{}`)
+	wantHas(t, got, "[1 file left out")
+	wantLacks(t, got, "secrets", "OURS")
 	got, res = r.call("git_commit", `{"message":"in conflict"}`)
 	wantHas(t, got, "[git_commit failed]", "1 file is in conflict")
 	wantLacks(t, got, "secrets")
