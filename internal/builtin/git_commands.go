@@ -184,7 +184,11 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 				printable(name)+" is a repository of its own below these paths, so nothing was staged: name the files to stage.")
 		}
 	}
-	return g.git([]string{"add"}, in.Paths...)
+	r, err := g.git([]string{"add"}, in.Paths...)
+	if err == nil && r.Success() && len(names) == 0 {
+		return gitResult{}, errors.New("there is no file to stage at these paths, so nothing was staged: they are empty, or lie in a repository of their own")
+	}
+	return r, err
 }
 
 // gitCommit looks first whether there is something to commit: git itself would

@@ -100,6 +100,23 @@ func TestCommitStartsNoFilterOfARepositoryWithin(t *testing.T) {
 	}
 }
 
+// Git itself says nothing and stages nothing.
+func TestAddInARepositoryWithinIsNoSuccess(t *testing.T) {
+	r := newRepo(t, policy.Permissive())
+	r.withNested()
+	r.git("init", "-q", "other")
+	r.write("other/f", "x\n")
+	for _, p := range []string{"other/f", "sub/a.txt"} {
+		got, res := r.call("git_add", args("paths", []string{p}))
+		if !res.Failed || res.Changed {
+			t.Errorf("git_add %s = %q", p, got)
+		}
+	}
+	if staged := r.git("diff", "--cached", "--name-only"); staged != "" {
+		t.Errorf("%q was staged", staged)
+	}
+}
+
 func TestCommitNamesNoFile(t *testing.T) {
 	r := newRepo(t, policy.Permissive().Layer("ops").DenyRead("secrets/*", "*.pem"))
 	r.write("secrets/k", "KEY\n")
