@@ -314,3 +314,30 @@ func TestRemovingAWorktreeThatIsGoneForgetsNoOther(t *testing.T) {
 		t.Errorf("the worktrees are\n%s", got)
 	}
 }
+
+// Killed early, git has made its own directory of the worktree and no .git in it.
+func TestAWorktreeThatGitWasKilledOverLeavesNothing(t *testing.T) {
+	r := newRepo(t, policy.Permissive())
+	repo, err := OpenRepository(t.Context(), r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	dir := filepath.Join(filepath.Dir(r.root), filepath.Base(r.root)+"-wt")
+	if _, err := makeNew(dir); err != nil {
+		t.Fatal(err)
+	}
+	r.git("branch", "w")
+	r.write(".git/worktrees/wt/locked", "initializing")
+	r.write(".git/worktrees/wt/gitdir", filepath.Join(dir, ".git")+"\n")
+	r.write(".git/worktrees/wt/commondir", "../..\n")
+	if err := repo.takeBack(t.Context(), dir, "w", true); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadDir(filepath.Join(r.root, ".git", "worktrees")); len(got) > 0 || repo.hasBranch(t.Context(), "w") {
+		t.Errorf("%v is left", got)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("the directory is left")
+	}
+}

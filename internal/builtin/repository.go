@@ -162,6 +162,8 @@ func (r *Repository) takeBack(ctx context.Context, dir, branch string, ours bool
 		return r.RemoveWorktree(ctx, dir, branch, "", true)
 	}
 	err := os.RemoveAll(dir)
+	// What it had written of its own by then, locked so that no prune takes it.
+	_, _ = r.run(ctx, true, []string{"worktree", "remove", "--force", "--force"}, dir)
 	if ours && r.hasBranch(ctx, branch) {
 		_, gone := r.run(ctx, true, []string{"branch", "--quiet", "-D", branch}) // not one that is in use
 		err = errors.Join(err, gone)
