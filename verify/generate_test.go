@@ -273,7 +273,7 @@ func TestATypeWithoutAShapeIsRefusedByField(t *testing.T) {
 
 type (
 	level    string
-	spacious struct{ v string }
+	spacious string
 )
 
 func (level) OutputSchema() json.RawMessage {
@@ -307,9 +307,12 @@ func TestAStatedSchemaMayBeNullBehindAPointer(t *testing.T) {
 // encoding/json follows the string option for scalars alone.
 func TestTheStringOptionIsForScalars(t *testing.T) {
 	type answer struct {
-		List []int  `json:"list,string"`
-		In   place  `json:"in,string"`
-		N    *int   `json:"n,string"`
+		//lint:ignore SA5008 the option where it says nothing is the subject
+		List []int `json:"list,string"`
+		//lint:ignore SA5008 likewise
+		In place `json:"in,string"`
+		N  *int  `json:"n,string"`
+		//lint:ignore SA5008 likewise
 		Any  any    `json:"any,string"`
 		Text string `json:"text,string"`
 	}
