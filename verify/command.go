@@ -144,15 +144,16 @@ func (c CommandCriterion) evaluate(ctx context.Context, env Env) (Verdict, error
 	if tampered != "" {
 		return Verdict{Detail: tampered, Reasons: []string{tampered}, TellModel: true}, nil
 	}
-	res, err := start(ctx, env, PhaseCommand, c.argv, program)
+	res, err := start(ctx, env, PhaseCommand, c.argv, program, "")
 	if err != nil {
 		return Verdict{}, err
 	}
 	return c.judge(res), nil
 }
 
-// start admits argv and runs it with the program's resolved path in its place.
-func start(ctx context.Context, env Env, p Phase, argv []string, program string) (*sandbox.Result, error) {
+// start admits argv and runs it in dir, empty for the workspace, with the program's
+// resolved path in its place.
+func start(ctx context.Context, env Env, p Phase, argv []string, program, dir string) (*sandbox.Result, error) {
 	if env.Admit == nil {
 		return nil, missing(p, "Admit")
 	}
@@ -160,7 +161,7 @@ func start(ctx context.Context, env Env, p Phase, argv []string, program string)
 		return nil, fail(p, "start "+argv[0], err)
 	}
 	run := append([]string{program}, argv[1:]...)
-	res, err := env.Run(ctx, sandbox.Cmd{Argv: run})
+	res, err := env.Run(ctx, sandbox.Cmd{Argv: run, Dir: dir})
 	switch {
 	case ctx.Err() != nil:
 		// Whatever the command did last, it was not left to finish.

@@ -45,9 +45,10 @@ type CompileCriterion struct {
 // are type-checked is found, because an item that the check appended must still
 // be there afterwards.
 //
-// The compiler is started by [Env].Run in a directory below Env.Temp, after the
-// policy allowed its name and the whole command. Rust is the one language that is
-// supported.
+// The compiler is started by [Env].Run after the policy allowed its name and the
+// whole command. Its files are in a directory below Env.Temp, and it is started in
+// the root of the file system, so that no rust-toolchain.toml of the run's names
+// another compiler. Rust is the one language that is supported.
 func EachCompiles(lang Lang, files ...string) CompileCriterion {
 	return CompileCriterion{lang, slices.Clone(files), Command("rustc")}
 }
@@ -152,7 +153,9 @@ func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, pro
 		{stepCompile, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--crate-name", "subject", at("subject.rs"), "-o", at("libsubject.rlib")}},
 		{stepEmptied, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata", "--extern", "subject=" + at("libsubject.rlib"), "--out-dir", dir, at("probe.rs")}},
 	} {
-		res, err := start(ctx, env, PhaseCompiles, s.argv, program)
+		// rustup takes the compiler that a rust-toolchain.toml in the working directory
+		// or above it names, and the run may write both the workspace and Temp.
+		res, err := start(ctx, env, PhaseCompiles, s.argv, program, filepath.VolumeName(dir)+string(filepath.Separator))
 		if err != nil {
 			return Verdict{}, err
 		}

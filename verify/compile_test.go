@@ -103,3 +103,25 @@ func TestOnlyKnownLanguagesAreCompiled(t *testing.T) {
 		}
 	}
 }
+
+// A rust-toolchain.toml in the working directory, or above it, names the compiler.
+func TestTheCompilerStartsWhereTheRunWritesNothing(t *testing.T) {
+	b := newBench(t)
+	b.write("good.rs", "pub fn f() {}")
+	env := b.env()
+	env.Resolve = func(string) (string, error) { return "/usr/bin/rustc", nil }
+	var dirs []string
+	env.Run = func(_ context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
+		dirs = append(dirs, cmd.Dir)
+		return &sandbox.Result{}, nil
+	}
+	v, err := Evaluate(t.Context(), EachCompiles(Rust, "good.rs"), env)
+	if err != nil || !v.Passed || len(dirs) != 2 {
+		t.Fatalf("%+v, %v after commands in %q", v, err, dirs)
+	}
+	for _, dir := range dirs {
+		if dir != "/" {
+			t.Errorf("the compiler was started in %q", dir)
+		}
+	}
+}

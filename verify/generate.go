@@ -136,7 +136,7 @@ func provided(t reflect.Type, field string) (out string, err error) {
 	if _, err := ParseSchema([]byte(out)); err != nil {
 		return "", refuse(field, "OutputSchema of "+t.String()+": "+err.Error())
 	}
-	return out, nil
+	return string(compact(out)), nil
 }
 
 func (g *generator) list(t reflect.Type, field string) (string, error) {
@@ -166,16 +166,24 @@ func (g *generator) list(t reflect.Type, field string) (string, error) {
 	return d.String(), nil
 }
 
-// orNull lets a value also be null. Any value already may, and a pair of types
-// already holds null.
+// orNull lets a value also be null, whatever its type and its enum said.
 func orNull(schema string) string {
-	const single = `{"type":"`
-	rest, ok := strings.CutPrefix(schema, single)
-	if !ok {
-		return schema
+	v, _, err := readJSON(schema)
+	if err != nil {
+		return schema // ParseSchema will say what is wrong
 	}
-	name, rest, _ := strings.Cut(rest, `"`)
-	return `{"type":["` + name + `","null"]` + rest
+	d := &doc{}
+	for _, m := range v.members {
+		value := schema[m.value.start:m.value.end]
+		switch {
+		case m.name == "type" && m.value.kind == jsonString && m.value.text != "null":
+			value = "[" + quoteJSON(m.value.text) + `,"null"]`
+		case m.name == "enum" && !slices.ContainsFunc(m.value.items, func(v *jsonValue) bool { return v.kind == jsonNull }):
+			value = strings.TrimSuffix(value, "]") + ",null]"
+		}
+		d.put(m.name, value)
+	}
+	return d.String()
 }
 
 // member is one member of a struct's object.
@@ -282,8 +290,8 @@ func (g *generator) member(f reflect.StructField, name, opts, field string) (mem
 	if err != nil {
 		return m, err
 	}
-	if quoted {
-		// encoding/json then writes a number or a boolean inside a string.
+	if quoted && scalar(f.Type) {
+		// encoding/json then writes the value inside a string.
 		schema = `{"type":"string"}`
 	}
 	pointer := f.Type.Kind() == reflect.Pointer
@@ -298,6 +306,15 @@ func (g *generator) member(f reflect.StructField, name, opts, field string) (mem
 	}
 	m.schema = schema
 	return m, nil
+}
+
+// scalar reports whether the string option of a json tag means something for t.
+func scalar(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer && t.Name() == "" {
+		t = t.Elem()
+	}
+	k := t.Kind()
+	return k == reflect.Bool || k == reflect.String || k >= reflect.Int && k <= reflect.Float64
 }
 
 // dominant resolves names that several fields have as encoding/json does: the

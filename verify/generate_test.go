@@ -270,3 +270,71 @@ func TestATypeWithoutAShapeIsRefusedByField(t *testing.T) {
 		}
 	}
 }
+
+type (
+	level    string
+	spacious string
+)
+
+func (level) OutputSchema() json.RawMessage {
+	return json.RawMessage(`{"description":"How bad", "enum": [ "low", "high" ], "type": "string"}`)
+}
+
+func (spacious) OutputSchema() json.RawMessage {
+	return json.RawMessage(" {\n  \"type\": \"string\"\n}\n")
+}
+
+// What a type states of itself may be written in any order and with any space.
+func TestAStatedSchemaMayBeNullBehindAPointer(t *testing.T) {
+	type answer struct {
+		Level *level    `json:"level"`
+		List  []*level  `json:"list"`
+		Note  *spacious `json:"note" schema:"description=In words"`
+		Plain spacious  `json:"plain" schema:"description=In words"`
+	}
+	s, err := SchemaOf[answer]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, fail := s.Check(`{"level":null,"list":[null,"low"],"note":null,"plain":"x"}`); fail != nil {
+		t.Errorf("null was refused by %s: %v", s, fail)
+	}
+	if _, fail := s.Check(`{"level":"none","list":[],"note":"","plain":"x"}`); fail == nil {
+		t.Error("a value that the type does not state was taken")
+	}
+}
+
+// encoding/json follows the string option for scalars alone.
+func TestTheStringOptionIsForScalars(t *testing.T) {
+	type answer struct {
+		//lint:ignore SA5008 the option where it says nothing is the subject
+		List []int `json:"list,string"`
+		//lint:ignore SA5008 likewise
+		In place `json:"in,string"`
+		N  *int  `json:"n,string"`
+		//lint:ignore SA5008 likewise
+		Any  any    `json:"any,string"`
+		Text string `json:"text,string"`
+	}
+	s, err := SchemaOf[answer]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 7
+	want := answer{[]int{1}, place{"f", 2}, &n, true, "x"}
+	doc, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, fail := s.Check(string(doc))
+	if fail != nil {
+		t.Fatalf("%s misses %s: %v", doc, s, fail)
+	}
+	got, err := Decode[answer](raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("decoded (-want +got):\n%s", d)
+	}
+}

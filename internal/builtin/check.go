@@ -107,13 +107,22 @@ func (e *Env) runCheck(ctx context.Context, c tool.Call, bound time.Duration) (c
 		}
 		return r, nil
 	}
-	release, err := c.Workspace.Exclusive(ctx)
-	if err != nil {
+	began := time.Now()
+	turn, stop := context.WithTimeout(ctx, bound)
+	release, err := c.Workspace.Exclusive(turn)
+	stop()
+	if err == nil {
+		defer release()
+	}
+	if err := ended(ctx); err != nil {
 		return r, err
 	}
-	defer release()
+	if err != nil {
+		r.state, r.text = checkFailed, fmt.Sprintf("another check of this workspace was still running after %s s", seconds(bound))
+		return r, nil
+	}
 	var out, errOut checkOutput
-	res, timedOut, err := e.bounded(ctx, bound, func(ctx context.Context) (*sandbox.Result, error) {
+	res, timedOut, err := e.bounded(ctx, bound-time.Since(began), func(ctx context.Context) (*sandbox.Result, error) {
 		return e.Run(ctx, c, sandbox.Cmd{Argv: argv, Stdout: &out, Stderr: &errOut})
 	})
 	if err := ended(ctx); err != nil {
@@ -130,8 +139,10 @@ func (e *Env) runCheck(ctx context.Context, c tool.Call, bound time.Duration) (c
 		r.text = fmt.Sprintf("%s was killed after %s s", name, seconds(bound))
 	case res.Cap != "":
 		r.text = fmt.Sprintf("%s hit the sandbox's %s ceiling", name, res.Cap)
-	case res.Signal != "" || res.Killed:
+	case res.Signal != "":
 		r.text = name + " was killed by signal " + res.Signal
+	case res.Killed:
+		r.text = name + " was killed before it ended"
 	default:
 		r.judge(res.Exit, e.Toolchain.Ecosystem, &out, &errOut)
 	}

@@ -209,6 +209,20 @@ func TestCheckerThatHangsNeverFailsTheWrite(t *testing.T) {
 	}
 }
 
+func TestAWriteDoesNotWaitForTheCheckOfAnotherAgent(t *testing.T) {
+	b := newBench(t, policy.Permissive(), checker("go", "exit 0"), func(e *Env) { e.ExecTimeout = 50 * time.Millisecond })
+	release, err := b.ws.Exclusive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	got, r := b.call("write_file", args("path", "f", "content", "x"))
+	wantHas(t, got, "[wrote f]", "[check did not run] another check", "unchecked")
+	if r.Failed || !r.Changed || len(b.ran) > 0 {
+		t.Errorf("result is %+v after %q", r, b.ran)
+	}
+}
+
 func TestCheckEndsWithTheRun(t *testing.T) {
 	b := newBench(t, policy.Permissive(), checker("go", "sleep 60"))
 	cause := errors.New("stopped")

@@ -51,6 +51,10 @@ func (i Identity) orDefault() Identity {
 	return i
 }
 
+// maxMessage bounds a commit message in bytes. It is one element of a command line,
+// which Linux bounds at twice this.
+const maxMessage = 64 << 10
+
 // gitArgs are the arguments of all git tools.
 type gitArgs struct {
 	Paths    []string `json:"paths"`
@@ -123,8 +127,13 @@ func gitTools(e *Env) []tool.Tool {
 			schema:      schema([]string{"message"}, "message", property("string", "the commit message")),
 			writes:      true,
 			fault: func(in gitArgs) error {
-				if strings.TrimSpace(in.Message) == "" {
+				switch {
+				case strings.TrimSpace(in.Message) == "":
 					return missing("message", "the commit message")
+				case strings.IndexByte(in.Message, 0) >= 0:
+					return &tool.ArgsError{Field: "message", Reason: "holds a NUL byte, which no commit message can"}
+				case len(in.Message) > maxMessage:
+					return &tool.ArgsError{Field: "message", Reason: fmt.Sprintf("has %s bytes and at most %s are possible", commas(len(in.Message)), commas(maxMessage))}
 				}
 				return nil
 			},

@@ -26,33 +26,39 @@ func (g *gitCall) scoped(paths []string) []string {
 	return paths
 }
 
+// maxStatus bounds what is kept of git_status, in bytes.
+const maxStatus = 1 << 20
+
 func gitStatus(g *gitCall, in gitArgs) (gitResult, error) {
-	r, err := g.git([]string{"status", "--porcelain=v1", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames", "-z"}, g.scoped(in.Paths)...)
-	if err != nil || !r.Success() {
-		return r, err
-	}
 	var b strings.Builder
-	left := 0
-	for entry := range strings.SplitSeq(strings.TrimSuffix(r.Stdout.String(), "\x00"), "\x00") {
+	left, more := 0, 0
+	r, err := g.list(func(entry string) {
 		if len(entry) < 4 {
-			continue
+			return
 		}
 		// Names come from the top of the repository.
 		name, ok := strings.CutPrefix(entry[3:], g.prefix)
-		if !ok {
-			continue
-		}
-		if g.call.Workspace.CheckPath(policy.Read, strings.TrimSuffix(name, "/")).Effect == policy.Deny {
+		switch {
+		case !ok:
+		case g.call.Workspace.CheckPath(policy.Read, strings.TrimSuffix(name, "/")).Effect == policy.Deny:
 			left++
-			continue
+		case b.Len() >= maxStatus:
+			more++
+		default:
+			fmt.Fprintf(&b, "%s %s\n", entry[:2], printable(name))
 		}
-		fmt.Fprintf(&b, "%s %s\n", entry[:2], printable(name))
+	}, []string{"status", "--porcelain=v1", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames", "-z"}, g.scoped(in.Paths)...)
+	if err != nil || !r.Success() {
+		return r, err
 	}
 	r.out = b.String()
 	if r.out == "" {
 		r.out = "(no output)"
 	}
-	r.note = leftOut(left)
+	if more > 0 {
+		r.note = fmt.Sprintf("\n[%s more: name paths]", commas(more))
+	}
+	r.note += leftOut(left)
 	return r, nil
 }
 
@@ -78,25 +84,40 @@ func diffOptions(in gitArgs) []string {
 
 func gitDiff(g *gitCall, in gitArgs) (gitResult, error) {
 	paths := g.scoped(in.Paths)
-	names, err := g.git(append(diffOptions(in), "--name-only", "-z"), paths...)
+	names, err := g.list(nil, append(diffOptions(in), "--name-only", "-z"), paths...)
 	if err != nil || !names.Success() {
 		return names, err
 	}
 	if names.Stdout.Elided > 0 {
 		return gitResult{}, errors.New("so many files are changed that they cannot all be checked: name fewer paths")
 	}
-	changed := splitNames(names.Stdout.String())
+	changed := slices.Compact(splitNames(names.Stdout.String())) // one in conflict is named twice
 	allowed, denied := g.permitted(changed)
-	if denied > 0 {
+	if len(denied) > 0 {
+		allowed = notAbove(allowed, denied)
 		if len(allowed) == 0 {
-			names.out, names.note = "(no output)", leftOut(denied)
+			names.out, names.note = "(no output)", leftOut(len(changed))
 			return names, nil
 		}
 		paths = allowed
 	}
 	r, err := g.git(diffOptions(in), paths...)
-	r.note = leftOut(denied)
+	if len(denied) > 0 {
+		r.note = leftOut(len(changed) - len(allowed))
+	}
 	return r, err
+}
+
+// notAbove takes out of paths those that others lie below: a file that became a
+// directory, or the other way round. To git its name stands for both.
+func notAbove(paths, others []string) []string {
+	above := map[string]bool{}
+	for _, o := range others {
+		for i := strings.LastIndexByte(o, '/'); i > 0; i = strings.LastIndexByte(o[:i], '/') {
+			above[o[:i]] = true
+		}
+	}
+	return slices.DeleteFunc(paths, func(p string) bool { return above[p] })
 }
 
 func splitNames(list string) []string {
@@ -130,7 +151,7 @@ func over(paths []string, name string) string {
 // gitAdd looks first at what a path stands for: a directory must not stage a
 // file that may not be read.
 func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
-	list, err := g.git([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}, in.Paths...)
+	list, err := g.list(nil, []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}, in.Paths...)
 	if err != nil || !list.Success() {
 		return list, err
 	}
@@ -138,16 +159,15 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 		return gitResult{}, errTooMany
 	}
 	names := splitNames(list.Stdout.String())
-	if _, denied := g.permitted(names); denied > 0 {
+	if _, denied := g.permitted(names); len(denied) > 0 {
 		// What is recorded is the path that was named, with the rule of the first
 		// file below it: no name that the model may not know.
-		i := slices.IndexFunc(names, func(p string) bool { return g.call.Workspace.CheckPath(policy.Read, p).Effect == policy.Deny })
-		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: over(in.Paths, names[i])}, g.call.Workspace.CheckPath(policy.Read, names[i]),
-			fmt.Sprintf("The policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one.", plural(denied, "file", "files")))
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: over(in.Paths, denied[0])}, g.call.Workspace.CheckPath(policy.Read, denied[0]),
+			fmt.Sprintf("The policy forbids reading %s below these paths, so nothing was staged: name the files to stage one by one.", plural(len(denied), "file", "files")))
 	}
 	// For a repository within this one git asks that repository for its state, by
 	// its own settings, which nobody has looked at.
-	staged, err := g.git([]string{"ls-files", "-z", "--stage"}, in.Paths...)
+	staged, err := g.list(nil, []string{"ls-files", "-z", "--stage"}, in.Paths...)
 	if err != nil || !staged.Success() {
 		return staged, err
 	}
@@ -164,26 +184,29 @@ func gitAdd(g *gitCall, in gitArgs) (gitResult, error) {
 				printable(name)+" is a repository of its own below these paths, so nothing was staged: name the files to stage.")
 		}
 	}
-	return g.git([]string{"add"}, in.Paths...)
+	r, err := g.git([]string{"add"}, in.Paths...)
+	if err == nil && r.Success() && len(names) == 0 {
+		return gitResult{}, errors.New("there is no file to stage at these paths, so nothing was staged: they are empty, or lie in a repository of their own")
+	}
+	return r, err
 }
 
 // gitCommit looks first whether there is something to commit: git itself would
 // answer with the state of the whole tree, which names files that may not be
 // read. What it did is told in our words for the same reason.
 func gitCommit(g *gitCall, in gitArgs) (gitResult, error) {
-	staged, err := g.git([]string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--submodule=short", "--ignore-submodules=dirty", "--cached", "--name-status", "-z"})
+	fields, conflicts := 0, 0 // a state, its path, and so on
+	staged, err := g.list(func(field string) {
+		if fields%2 == 0 && field == "U" {
+			conflicts++
+		}
+		fields++
+	}, []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--submodule=short", "--ignore-submodules=dirty", "--cached", "--name-status", "-z"})
 	if err != nil || !staged.Success() {
 		return staged, err
 	}
-	states := splitNames(staged.Stdout.String()) // a state, its path, and so on
-	conflicts := 0
-	for i := 0; i < len(states); i += 2 {
-		if states[i] == "U" {
-			conflicts++
-		}
-	}
 	switch {
-	case len(states) == 0 && staged.Stdout.Elided == 0:
+	case fields == 0:
 		return gitResult{}, errors.New("nothing is staged, so there is nothing to commit: stage files with git_add first")
 	case conflicts > 0:
 		return gitResult{}, fmt.Errorf("%s in conflict: settle that in the files and stage them with git_add first", plural(conflicts, "file is", "files are"))
@@ -224,23 +247,25 @@ func gitWorktree(g *gitCall, in gitArgs) (gitResult, error) {
 			"The root of the git repository lies above the workspace, and a checkout would bring what is outside of the workspace into it.")
 	}
 	// A checkout is a copy of every tracked file, below another name.
-	var denied *policy.Verdict
-	g.stdout = &entries{each: func(name string) {
-		if denied != nil {
-			return
+	var reads, writes *policy.Verdict
+	tracked, err := g.list(func(name string) {
+		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny && reads == nil {
+			reads = &v
 		}
-		if v := g.call.Workspace.CheckPath(policy.Read, name); v.Effect == policy.Deny {
-			denied = &v
+		// A rule about a name wherever it stands, such as io.toml, is not about the place.
+		if v := g.call.Workspace.CheckPath(policy.Write, path.Join(real, name)); v.Effect == policy.Deny && writes == nil && v != g.call.Workspace.CheckPath(policy.Write, name) {
+			writes = &v
 		}
-	}}
-	tracked, err := g.git([]string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
-	g.stdout = nil
+	}, []string{"ls-tree", "-r", "-z", "--name-only", "HEAD"})
 	switch {
 	case err != nil || !tracked.Success():
 		return tracked, err
-	case denied != nil:
-		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, *denied,
+	case reads != nil:
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: in.Path}, *reads,
 			"The policy forbids reading a file that git tracks, and a checkout would be a copy of it.")
+	case writes != nil:
+		return gitResult{}, refuse(g.tool.name, policy.Need{Act: policy.Write, Target: in.Path}, *writes,
+			"The policy forbids writing a file that the checkout would put below this path.")
 	}
 	return g.git([]string{"worktree", "add", "-b", in.Name}, "./"+path.Clean(real))
 }

@@ -100,6 +100,23 @@ func TestCommitStartsNoFilterOfARepositoryWithin(t *testing.T) {
 	}
 }
 
+// Git itself says nothing and stages nothing.
+func TestAddInARepositoryWithinIsNoSuccess(t *testing.T) {
+	r := newRepo(t, policy.Permissive())
+	r.withNested()
+	r.git("init", "-q", "other")
+	r.write("other/f", "x\n")
+	for _, p := range []string{"other/f", "sub/a.txt"} {
+		got, res := r.call("git_add", args("paths", []string{p}))
+		if !res.Failed || res.Changed {
+			t.Errorf("git_add %s = %q", p, got)
+		}
+	}
+	if staged := r.git("diff", "--cached", "--name-only"); staged != "" {
+		t.Errorf("%q was staged", staged)
+	}
+}
+
 func TestCommitNamesNoFile(t *testing.T) {
 	r := newRepo(t, policy.Permissive().Layer("ops").DenyRead("secrets/*", "*.pem"))
 	r.write("secrets/k", "KEY\n")
@@ -131,6 +148,9 @@ func TestCommitNamesNoFile(t *testing.T) {
 	if err := exec.Command("git", "-C", r.root, "merge", "-q", "other").Run(); err == nil {
 		t.Fatal("the merge made no conflict")
 	}
+	got, _ = r.call("git_diff", `{}`)
+	wantHas(t, got, "[1 file left out")
+	wantLacks(t, got, "secrets", "OURS")
 	got, res = r.call("git_commit", `{"message":"in conflict"}`)
 	wantHas(t, got, "[git_commit failed]", "1 file is in conflict")
 	wantLacks(t, got, "secrets")

@@ -109,12 +109,17 @@ func (g *gitCall) common() []string {
 		// The state of a repository within this one is asked of that repository,
 		// whose settings can start programs.
 		"-c", "diff.ignoreSubmodules=dirty", "-c", "status.submoduleSummary=false", "-c", "submodule.recurse=false",
+		// The user's own attributes, which no variable turns off.
+		"-c", "core.attributesFile="+os.DevNull,
 		// The owner of the workspace was chosen by whoever opened it.
 		"-c", "safe.directory="+filepath.ToSlash(g.call.Workspace.Root()),
 	)
 	if g.tool.name == "git_commit" {
 		id := g.env.Identity.orDefault()
-		argv = append(argv, "-c", "user.name="+id.Name, "-c", "user.email="+id.Email, "-c", "user.useConfigOnly=true")
+		for _, who := range []string{"user", "author", "committer"} { // the repository may set the latter two
+			argv = append(argv, "-c", who+".name="+id.Name, "-c", who+".email="+id.Email)
+		}
+		argv = append(argv, "-c", "user.useConfigOnly=true")
 	}
 	return argv
 }
@@ -159,6 +164,22 @@ func (g *gitCall) git(command []string, paths ...string) (gitResult, error) {
 	return gitResult{Result: res, timedOut: timedOut}, nil
 }
 
+// list runs a git command whose output names files for us. What one that fails has
+// printed is not for the model: nobody has looked at the names.
+func (g *gitCall) list(each func(entry string), command []string, paths ...string) (gitResult, error) {
+	if each != nil {
+		g.stdout = &entries{each: each}
+		defer func() { g.stdout = nil }()
+	}
+	r, err := g.git(command, paths...)
+	if r.Result != nil && !r.Success() {
+		quiet := *r.Result
+		quiet.Stdout = sandbox.Output{}
+		r.Result = &quiet
+	}
+	return r, err
+}
+
 // foreign names what the host's environment tells git: a program that git itself
 // has started, as from a hook, finds there which repository that was for.
 func (g *gitCall) foreign() []string {
@@ -201,23 +222,59 @@ func (g *gitCall) prepare() (*gitResult, error) {
 		}
 		return &r, nil
 	}
-	lines := strings.Split(r.Stdout.String(), "\n")
-	if len(lines) < 3 {
-		return nil, errors.New("git did not say where its repository is")
+	lines := strings.Split(strings.TrimSuffix(r.Stdout.String(), "\n"), "\n")
+	if len(lines) != 3 {
+		return nil, errors.New("git's answer about where its repository is cannot be told apart: the name of a directory holds a line break")
 	}
 	g.prefix = lines[0]
-	if g.tool.writes {
-		root := g.call.Workspace.Root()
-		if !filepath.IsAbs(lines[2]) {
-			lines[2] = filepath.Join(root, lines[2])
+	if g.prefix != "" && g.tool.writes && !g.env.ParentRepository {
+		return nil, errors.New(aboveWorkspace) // the ceiling that git was given did not hold
+	}
+	root := g.call.Workspace.Root()
+	top := root // of the checkout
+	for range strings.Count(g.prefix, "/") {
+		top = filepath.Dir(top)
+	}
+	gitDir, common := filepath.FromSlash(lines[1]), filepath.FromSlash(lines[2])
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(root, common)
+	}
+	linked := linkedRepository(top, gitDir, common)
+	switch {
+	case !g.tool.writes:
+	case g.prefix != "": // above the workspace, and ParentRepository let it be found
+		g.extra = []string{gitDir, common}
+	default:
+		g.extra = linked
+	}
+	if err := g.checkConfig(); err != nil {
+		return nil, err
+	}
+	if linked == nil && !(below(top, gitDir) && below(top, common)) {
+		return nil, refuse(g.tool.name, policy.Need{Act: policy.Read, Target: ".git"}, byRule("<a repository that lies elsewhere>"),
+			"The directory of the git repository lies outside of its checkout, and it does not name this checkout as one of its worktrees. Nothing was done.")
+	}
+	return nil, nil
+}
+
+// below reports whether a file lies in a directory or is it, whatever the names are
+// that lead to the two.
+func below(dir, file string) bool {
+	want, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	for at := file; ; at = filepath.Dir(at) {
+		if got, err := os.Stat(at); err == nil && os.SameFile(want, got) {
+			return true
 		}
-		if g.prefix != "" { // above the workspace, and ParentRepository let it be found
-			g.extra = []string{lines[1], lines[2]}
-		} else {
-			g.extra = linkedRepository(root, lines[1], lines[2])
+		if at == filepath.Dir(at) {
+			return false
 		}
 	}
-	return nil, g.checkConfig()
 }
 
 const aboveWorkspace = "the root of the git repository lies above the workspace, and what is outside of the workspace is not changed. " +
@@ -243,18 +300,31 @@ func linkedRepository(root, gitDir, common string) []string {
 	if rel, err := filepath.Rel(root, gitDir); err == nil && filepath.IsLocal(rel) {
 		return nil
 	}
-	if rel, err := filepath.Rel(filepath.Join(common, "worktrees"), gitDir); err != nil || rel != filepath.Base(gitDir) {
+	if !sameFile(filepath.Join(common, "worktrees", filepath.Base(gitDir)), gitDir) {
 		return nil
 	}
-	back, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))
+	text, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))
 	if err != nil {
 		return nil
 	}
-	named, err := filepath.EvalSymlinks(strings.TrimSpace(string(back)))
-	if err != nil || filepath.Dir(named) != root {
+	back := filepath.FromSlash(strings.TrimSpace(string(text)))
+	if !filepath.IsAbs(back) { // as git writes it with worktree.useRelativePaths
+		back = filepath.Join(gitDir, back)
+	}
+	named, err := filepath.EvalSymlinks(back)
+	if err != nil || !sameFile(filepath.Dir(named), root) {
 		return nil
 	}
 	return []string{gitDir, common}
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Lstat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Lstat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // executes are the settings by which a repository makes git start a program or
@@ -263,8 +333,12 @@ var executes = []string{
 	"filter.*.clean", "filter.*.smudge", "filter.*.process", "merge.*.driver",
 	"diff.external", "diff.*.command", "diff.*.textconv",
 	"core.sshcommand", "core.gitproxy", "core.alternaterefscommand", "core.worktree",
-	"gpg.program", "gpg.*.program",
+	"gpg.program", "gpg.*.program", "hook.*.command",
 }
+
+// conditional are the settings that a checkout in another place may have and this
+// one not, so that nobody can say from here what git will do there.
+const conditional = "includeif.*.path"
 
 // checkConfig reads the repository's own configuration, with what it includes.
 func (g *gitCall) checkConfig() error {
@@ -295,6 +369,11 @@ func configFault(name, list string) error {
 	fields := strings.Split(list, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		key, _, _ := strings.Cut(fields[i+1], "\n")
+		if name == "git_worktree" && matches(strings.ToLower(key), conditional) {
+			return refuse(name, policy.Need{Act: policy.Exec, Target: "git"}, byRule("<the repository sets "+key+">"),
+				fmt.Sprintf("The repository's configuration (%s) sets %s: a new checkout could have settings that start programs. The operator must remove it first.",
+					printable(strings.TrimPrefix(fields[i], "file:")), printable(key)))
+		}
 		if runsPrograms(key) {
 			return refuse(name, policy.Need{Act: policy.Exec, Target: "git"}, byRule("<the repository sets "+key+">"),
 				fmt.Sprintf("The repository's configuration (%s) sets %s, which makes git start programs or leave the workspace; the operator must remove it first.",
@@ -306,21 +385,24 @@ func configFault(name, list string) error {
 
 func runsPrograms(key string) bool {
 	key = strings.ToLower(key)
-	return slices.ContainsFunc(executes, func(pattern string) bool {
-		head, tail, wild := strings.Cut(pattern, "*")
-		if !wild {
-			return key == pattern
-		}
-		return len(key) >= len(head)+len(tail) && strings.HasPrefix(key, head) && strings.HasSuffix(key, tail)
-	})
+	return slices.ContainsFunc(executes, func(pattern string) bool { return matches(key, pattern) })
 }
 
-// permitted splits paths of the workspace into those that may be read and the
-// number of those that may not.
-func (g *gitCall) permitted(paths []string) (allowed []string, denied int) {
+// matches compares a key in lower case with a pattern in which "*" is any part.
+func matches(key, pattern string) bool {
+	head, tail, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return key == pattern
+	}
+	return len(key) >= len(head)+len(tail) && strings.HasPrefix(key, head) && strings.HasSuffix(key, tail)
+}
+
+// permitted splits paths of the workspace into those that may be read and those
+// that may not.
+func (g *gitCall) permitted(paths []string) (allowed, denied []string) {
 	for _, p := range paths {
 		if g.call.Workspace.CheckPath(policy.Read, p).Effect == policy.Deny {
-			denied++
+			denied = append(denied, p)
 			continue
 		}
 		allowed = append(allowed, p)

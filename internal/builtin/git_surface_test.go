@@ -17,16 +17,21 @@ import (
 func TestEveryCommandLineOfGit(t *testing.T) {
 	var lines [][]string
 	var envs [][]string
-	b := newBench(t, policy.Permissive(), func(e *Env) {
+	var b *bench
+	b = newBench(t, policy.Permissive(), func(e *Env) {
 		e.RunNarrowed = nil
 		e.Run = func(_ context.Context, _ tool.Call, cmd sandbox.Cmd) (*sandbox.Result, error) {
 			lines, envs = append(lines, cmd.Argv), append(envs, cmd.Env)
-			out := "\n/x/.git\n/x/.git\n"
+			at := filepath.ToSlash(filepath.Join(b.root, ".git"))
+			out := "\n" + at + "\n" + at + "\n"
 			if slices.Contains(cmd.Argv, "--name-only") || slices.Contains(cmd.Argv, "ls-files") {
 				out = "a\x00b\x00"
 			}
 			if slices.Contains(cmd.Argv, "--name-status") {
 				out = "M\x00a\x00"
+			}
+			if cmd.Stdout != nil {
+				_, _ = cmd.Stdout.Write([]byte(out))
 			}
 			return &sandbox.Result{Stdout: sandbox.Output{Head: out}}, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -161,6 +162,8 @@ func (r *Repository) takeBack(ctx context.Context, dir, branch string, ours bool
 		return r.RemoveWorktree(ctx, dir, branch, "", true)
 	}
 	err := os.RemoveAll(dir)
+	// What it had written of its own by then, locked so that no prune takes it.
+	_, _ = r.run(ctx, true, []string{"worktree", "remove", "--force", "--force"}, dir)
 	if ours && r.hasBranch(ctx, branch) {
 		_, gone := r.run(ctx, true, []string{"branch", "--quiet", "-D", branch}) // not one that is in use
 		err = errors.Join(err, gone)
@@ -252,17 +255,15 @@ func (r *Repository) RemoveWorktree(ctx context.Context, dir, branch, base strin
 	if force {
 		remove = append(remove, "--force", "--force") // the second for one that is locked
 	}
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		remove, dir = []string{"worktree", "prune"}, "" // somebody has removed it already
-	}
-	var err error
-	if dir == "" {
-		_, err = r.run(ctx, true, remove)
-	} else {
-		_, err = r.run(ctx, true, remove, dir)
-	}
-	if err != nil {
-		return err
+	if _, err := r.run(ctx, true, remove, dir); err != nil {
+		// Somebody may have removed all of it already. Others of the repository's
+		// worktrees can be out of reach at the moment, so nothing is pruned.
+		if _, gone := os.Lstat(dir); !errors.Is(gone, fs.ErrNotExist) {
+			return err
+		}
+		if r.checkedOut(ctx, branch) {
+			return err
+		}
 	}
 	if !r.hasBranch(ctx, branch) {
 		return nil
@@ -271,6 +272,12 @@ func (r *Repository) RemoveWorktree(ctx context.Context, dir, branch, base strin
 	if !force {
 		drop = append(drop, base)
 	}
-	_, err = r.run(ctx, true, drop)
+	_, err := r.run(ctx, true, drop)
 	return err
+}
+
+// checkedOut reports whether a worktree of the repository stands on branch, or may.
+func (r *Repository) checkedOut(ctx context.Context, branch string) bool {
+	list, err := r.run(ctx, false, []string{"worktree", "list", "--porcelain"})
+	return err != nil || slices.Contains(strings.Split(list, "\n"), "branch refs/heads/"+branch)
 }
