@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/initorigin/io-harness-go/policy"
 )
@@ -31,6 +32,7 @@ const terminalContent = 4 << 10
 // once, so that all three share one input and never talk at the same time. Make it
 // with [Stdin]; it is safe for concurrent use.
 type Terminal struct {
+	src io.Reader // what in reads from
 	in  *bufio.Reader
 	out io.Writer
 
@@ -55,11 +57,21 @@ type typed struct {
 // number of an offer for that offer, several numbers where several may be taken; an
 // empty line or the end of the input is no answer.
 //
+// Where r is a terminal itself, as os.Stdin often is, what was typed or pasted before a
+// question was shown is thrown away: nobody can have meant it for that question. That
+// holds on Linux, macOS and Windows. From a pipe, a file, or any other reader, such as
+// one that wraps a terminal, lines are taken in their order, one for each question,
+// whenever they were written: a script may answer ahead, and must know what it will be
+// asked. Questions that are asked together count as shown together.
+//
+// One input is to have one Terminal: two would take each other's lines.
+//
 // It waits as long as the person does. When a question ends otherwise, the read that
 // was under way goes on until r yields a line, which is then thrown away, because it
 // was typed for a question that is gone.
 func Stdin(r io.Reader, w io.Writer) *Terminal {
 	return &Terminal{
+		src:  r,
 		in:   bufio.NewReaderSize(r, terminalLine),
 		out:  w,
 		turn: make(chan struct{}, 1),
@@ -114,6 +126,7 @@ func (t *Terminal) AnswerAll(ctx context.Context, qs []Question) ([]Reply, error
 		return out, err
 	}
 	defer t.unlock()
+	t.discard()
 	if _, err := io.WriteString(t.out, "\n"+RenderQuestions(qs)+"\n"); err != nil {
 		return out, nil
 	}
@@ -133,7 +146,27 @@ func (t *Terminal) ask(ctx context.Context, prompt string) (string, error) {
 		return "", err
 	}
 	defer t.unlock()
+	t.discard()
 	return t.readLine(ctx, prompt)
+}
+
+// discard throws away what was typed so far, where that can be told. A read that is
+// under way for a question that is gone has taken its line, if it was typed: what it
+// yields is thrown away by readLine.
+func (t *Terminal) discard() {
+	c, ok := t.src.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	discarded := false
+	if err := raw.Control(func(fd uintptr) { discarded = discardInput(fd) }); err != nil || !discarded || t.pending != nil {
+		return
+	}
+	_, _ = t.in.Discard(t.in.Buffered()) // of more lines in one read, as a terminal in raw mode gives them
 }
 
 // lock waits for the terminal, or for ctx: another question may wait for hours.

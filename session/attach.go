@@ -269,7 +269,7 @@ func (a *Attachment) plans(ctx context.Context, run trace.RunID) (out []Waiting,
 			continue
 		}
 		w := WaitingPlan{PlanID: p.ID, RunID: p.RunID, Step: p.Step}
-		if err := json.Unmarshal(p.Steps, &w.Plan.Steps); err != nil {
+		if err := json.Unmarshal(p.Steps, &w.Plan.Steps); err != nil && len(p.Steps) > 0 { // an archive leaves none
 			return nil, fmt.Errorf("session: plan %d cannot be read: %w", p.ID, err)
 		}
 		out = append(out, w)

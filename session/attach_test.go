@@ -145,10 +145,9 @@ type pair struct {
 	t     *testing.T
 	dir   string
 	store *store.Store
-	role  string
 }
 
-func newPair(t *testing.T, role string) *pair {
+func newPair(t *testing.T) *pair {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "work"), 0o755); err != nil {
@@ -163,7 +162,7 @@ func newPair(t *testing.T, role string) *pair {
 			t.Error(err)
 		}
 	})
-	return &pair{t, dir, st, role}
+	return &pair{t, dir, st}
 }
 
 // other starts the second process; the test kills it at the latest.
@@ -208,6 +207,47 @@ func (p *pair) held(a *session.Attachment) session.Waiting {
 	return nil
 }
 
+// killed has the second process drive a run until it waits for somebody, and kills it.
+func (p *pair) killed(role string) (*session.Attachment, session.Waiting) {
+	p.t.Helper()
+	cmd := p.other(role)
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	a := session.Attach(p.store, 1)
+	w := p.held(a)
+	if err := cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	return a, w
+}
+
+// watched drives a run in this process while the second one watches it and prints what
+// it sees.
+func (p *pair) watched(script func(watcher *exec.Cmd, sees *bufio.Scanner) []scripted.Turn) (*trace.Result, *trace.Broadcaster) {
+	p.t.Helper()
+	watcher := p.other("watch")
+	out, err := watcher.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := watcher.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	b := trace.Broadcast(p.store, nil)
+	p.t.Cleanup(func() { _ = b.Close() })
+	h, err := harness.New(harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(script(watcher, bufio.NewScanner(out))...)})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, err := h.Run(p.t.Context(), task.New("look", filepath.Join(p.dir, "work")))
+	if err != nil || res.Outcome.Kind != trace.Finished {
+		p.t.Fatalf("%+v, %v", res, err)
+	}
+	return res, b
+}
+
 // answer says yes or no to whatever waits.
 func answer(ctx context.Context, a *session.Attachment, w session.Waiting, yes bool) (bool, error) {
 	switch w := w.(type) {
@@ -242,7 +282,7 @@ func TestAnotherProcessAnswersARunThatIsDriven(t *testing.T) {
 		{"a plan is cancelled", "plan", false, "plan_rejected", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newPair(t, tc.role)
+			p := newPair(t)
 			cmd := p.other(tc.role)
 			out := &strings.Builder{}
 			cmd.Stdout, cmd.Stderr = out, os.Stderr
@@ -290,17 +330,8 @@ func TestADriverThatIsKilledWhileItWaitsIsAnsweredAndResumed(t *testing.T) {
 		{"approval", false, ""},
 	} {
 		t.Run(fmt.Sprintf("%s, attached %t", tc.role, tc.attached), func(t *testing.T) {
-			p := newPair(t, tc.role)
-			cmd := p.other(tc.role)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			a := session.Attach(p.store, 1)
-			w := p.held(a)
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
+			p := newPair(t)
+			a, w := p.killed(tc.role)
 			if again := p.held(a); !cmp.Equal(w, again) {
 				t.Fatalf("after the kill there waits %+v, before it %+v", again, w)
 			}
@@ -362,47 +393,33 @@ func TestADriverThatIsKilledWhileItWaitsIsAnsweredAndResumed(t *testing.T) {
 }
 
 func TestAWatcherThatIsKilledChangesNothing(t *testing.T) {
-	p := newPair(t, "")
-	watcher := p.other("watch")
-	out, err := watcher.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watcher.Start(); err != nil {
-		t.Fatal(err)
-	}
-	b := trace.Broadcast(p.store, nil)
-	defer b.Close()
-	lines := bufio.NewScanner(out)
-	cfg := harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(
-		scripted.Call("read_file", map[string]string{"path": "a"}),
-		func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-			if !lines.Scan() { // the watcher has seen the run
-				return nil, errors.New("the watcher saw nothing")
-			}
-			if err := watcher.Process.Kill(); err != nil {
-				return nil, err
-			}
-			_ = watcher.Wait()
-			return scripted.Say("done")(ctx, req)
-		})}
-	h, err := harness.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := h.Run(t.Context(), task.New("look", filepath.Join(p.dir, "work")))
-	if err != nil || res.Outcome.Kind != trace.Finished {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	if n, err := b.Dropped(); n != 0 || !strings.HasPrefix(lines.Text(), "started ") {
-		t.Errorf("the watcher saw %q; %d events dropped: %v", lines.Text(), n, err)
+	p := newPair(t)
+	var saw string
+	_, b := p.watched(func(watcher *exec.Cmd, sees *bufio.Scanner) []scripted.Turn {
+		return []scripted.Turn{
+			scripted.Call("read_file", map[string]string{"path": "a"}),
+			func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+				if !sees.Scan() { // the watcher has seen the run
+					return nil, errors.New("the watcher saw nothing")
+				}
+				saw = sees.Text()
+				if err := watcher.Process.Kill(); err != nil {
+					return nil, err
+				}
+				_ = watcher.Wait()
+				return scripted.Say("done")(ctx, req)
+			},
+		}
+	})
+	if n, err := b.Dropped(); n != 0 || !strings.HasPrefix(saw, "started ") {
+		t.Errorf("the watcher saw %q; %d events dropped: %v", saw, n, err)
 	}
 }
 
-// watched drives one run in this process under a broadcast.
-func watched(t *testing.T, turns ...scripted.Turn) (*pair, *trace.Result, []trace.Event) {
+// observed drives one run in this process under a broadcast.
+func observed(t *testing.T, turns ...scripted.Turn) (*pair, *trace.Result, []trace.Event) {
 	t.Helper()
-	p := newPair(t, "")
+	p := newPair(t)
 	var mu sync.Mutex
 	var seen []trace.Event
 	b := trace.Broadcast(p.store, trace.ObserverFunc(func(ev trace.Event) trace.Flow {
@@ -429,7 +446,7 @@ func TestAnAttachmentSeesWhatTheObserverSees(t *testing.T) {
 		scripted.Call("read_file", map[string]string{"path": ".env"}),
 		scripted.Say("done"),
 	}
-	p, res, seen := watched(t, turns...)
+	p, res, seen := observed(t, turns...)
 	a := session.Attach(p.store, res.RunID)
 	got, err := a.Poll(t.Context())
 	if err != nil {
@@ -459,7 +476,7 @@ func TestAnAttachmentSeesWhatTheObserverSees(t *testing.T) {
 }
 
 func TestWithoutABroadcastThereIsNothingToPollAndStillSomethingToAnswer(t *testing.T) {
-	p := newPair(t, "question")
+	p := newPair(t)
 	h, err := harness.New(harness.Config{Store: p.store, Provider: scripted.New(scripted.Call("ask_question", map[string]string{"question": "which port?"}), scripted.Say("done"))})
 	if err != nil {
 		t.Fatal(err)
@@ -483,7 +500,7 @@ func TestWithoutABroadcastThereIsNothingToPollAndStillSomethingToAnswer(t *testi
 }
 
 func TestThePollOfARunThatIsNotThereSaysSo(t *testing.T) {
-	p, res, _ := watched(t, scripted.Say("done"))
+	p, res, _ := observed(t, scripted.Say("done"))
 	a := session.Attach(p.store, res.RunID)
 	if _, err := a.Poll(t.Context()); err != nil {
 		t.Fatal(err)
@@ -505,7 +522,7 @@ func TestThePollOfARunThatIsNotThereSaysSo(t *testing.T) {
 }
 
 func TestALongStreamIsReadInPieces(t *testing.T) {
-	p, res, _ := watched(t, scripted.Say("done"))
+	p, res, _ := observed(t, scripted.Say("done"))
 	var evs []trace.Event
 	for i := range 2 * store.PollLimit {
 		evs = append(evs, trace.Event{RunID: res.RunID, Step: i, Fact: trace.ToolCalled{Name: "x"}})

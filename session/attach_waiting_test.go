@@ -21,7 +21,7 @@ import (
 // held3 is a store with a run that waits for each of the three, and a stranger.
 func held3(t *testing.T) (*store.Store, *store.Drive, trace.RequestID, trace.QuestionID, trace.PlanID) {
 	t.Helper()
-	p := newPair(t, "")
+	p := newPair(t)
 	d, err := p.store.StartRun(t.Context(), store.RunStart{Goal: "g", Root: p.dir, Provider: "p"})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestAnAnswerToAnotherRunOrWithoutADecisionWritesNothing(t *testing.T) {
 }
 
 func TestATreeIsWatchedAndAnsweredAsOne(t *testing.T) {
-	p := newPair(t, "")
+	p := newPair(t)
 	root, err := p.store.StartRun(t.Context(), store.RunStart{Goal: "g", Root: p.dir, Provider: "p", Mode: store.ModeTree})
 	if err != nil {
 		t.Fatal(err)
@@ -284,5 +284,39 @@ func TestAnAnswerToARunThatEndedDoesNotCount(t *testing.T) {
 	}
 	if row, err := st.Pending(t.Context(), request); err != nil || row.DecidedBy != store.Withdrawn || !row.PerformedAt.IsZero() {
 		t.Errorf("%+v, %v", row, err)
+	}
+}
+
+// An archive leaves a plan without its steps. It waits all the same, and so does what
+// else waits beside it.
+func TestWhatAnArchivedRunWaitsForIsStillListedAndAnswered(t *testing.T) {
+	p := newPair(t)
+	sess, err := p.store.CreateSession(t.Context(), p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := p.store.StartRun(t.Context(), store.RunStart{Goal: "g", Root: p.dir, Provider: "p", Turn: &store.TurnStart{Session: sess, Prompt: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putQuestion(t, p.store, d)
+	if _, err := p.store.PutPlan(t.Context(), d, store.PendingPlan{Step: 2, Steps: []byte(`[{"intent":"look"}]`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.store.ArchiveSession(t.Context(), sess); err != nil {
+		t.Fatal(err)
+	}
+	a := session.Attach(p.store, d.RunID)
+	ws, err := a.Waiting(t.Context())
+	if err != nil || len(ws) != 2 {
+		t.Fatalf("waiting: %+v, %v", ws, err)
+	}
+	for _, w := range ws {
+		if won, err := answer(t.Context(), a, w, true); err != nil || !won {
+			t.Errorf("the answer to %+v: %t, %v", w, won, err)
+		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,7 +18,6 @@ import (
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
 	"github.com/initorigin/io-harness-go/store"
-	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -40,17 +39,8 @@ func TestADriverThatIsKilledWhileItWaitsIsRefusedAndResumed(t *testing.T) {
 		{"plan", "a plan cancelled by another process", true, trace.PlanRejected, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := newPair(t, tc.role)
-			cmd := p.other(tc.role)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			a := session.Attach(p.store, 1)
-			w := p.held(a)
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
+			p := newPair(t)
+			a, w := p.killed(tc.role)
 			var opts []session.Option
 			switch w := w.(type) {
 			case session.WaitingApproval:
@@ -100,42 +90,26 @@ func TestADriverThatIsKilledWhileItWaitsIsRefusedAndResumed(t *testing.T) {
 // A second watcher takes up where a killed one stood, and together they have seen
 // every event once and in order.
 func TestAWatcherTakesUpWhereAKilledOneStood(t *testing.T) {
-	p := newPair(t, "")
-	watcher := p.other("watch")
-	out, err := watcher.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watcher.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
+	p := newPair(t)
 	var printed []string
-	b := trace.Broadcast(p.store, nil)
-	defer b.Close()
-	look := scripted.Call("read_file", map[string]string{"path": "a"})
-	h, err := harness.New(harness.Config{Store: p.store, Policy: attachPolicy(), Observer: b, Provider: scripted.New(look, look,
-		func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-			if !lines.Scan() {
-				return nil, errors.New("the watcher saw nothing")
-			}
-			printed = append(printed, lines.Text())
-			if err := watcher.Process.Kill(); err != nil {
-				return nil, err
-			}
-			return look(ctx, req)
-		}, scripted.Say("done"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := h.Run(t.Context(), task.New("look", filepath.Join(p.dir, "work")))
-	if err != nil || res.Outcome.Kind != trace.Finished {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	for lines.Scan() {
-		printed = append(printed, lines.Text())
-	}
-	_ = watcher.Wait()
+	res, _ := p.watched(func(watcher *exec.Cmd, sees *bufio.Scanner) []scripted.Turn {
+		look := scripted.Call("read_file", map[string]string{"path": "a"})
+		return []scripted.Turn{look, look,
+			func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+				if !sees.Scan() {
+					return nil, errors.New("the watcher saw nothing")
+				}
+				printed = append(printed, sees.Text())
+				if err := watcher.Process.Kill(); err != nil {
+					return nil, err
+				}
+				for sees.Scan() { // what it had printed before
+					printed = append(printed, sees.Text())
+				}
+				_ = watcher.Wait()
+				return look(ctx, req)
+			}, scripted.Say("done")}
+	})
 	// The last batch may be printed in part, as whatever the watcher did with its
 	// events: it begins again at the batch before.
 	type line struct {

@@ -23,9 +23,12 @@ type Archived struct {
 var (
 	archiveSession = statement{"mark session archived", `UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1`}
 	archiveRuns    = statement{"mark runs archived", `UPDATE runs SET archived_at = coalesce(archived_at, ?2) WHERE id IN (` + runsOfSessions(oneSession) + `)`}
-	archivePoints  = statement{"archive restore points", `UPDATE snapshots SET state = 'archived' WHERE state = 'text' AND run_id IN (` + runsOfSessions(oneSession) + `)`}
-	archiveNotes   = statement{"archive memory snapshots", `UPDATE memory_snapshots SET state = 'archived' WHERE state = 'text' AND run_id IN (` + runsOfSessions(oneSession) + `)`}
-	countTurns     = statement{"count turns", `SELECT count(*) FROM session_turns WHERE session_id = ?`}
+	// archiveDrives ends the drives of a tree that its driver has lost, by which events
+	// that it still tells are known: see insertEvent.
+	archiveDrives = statement{"end drives of archived runs", `UPDATE drives SET ended_at = ?2 WHERE ended_at IS NULL AND run_id IN (SELECT id FROM runs WHERE root_run_id = ?1)`}
+	archivePoints = statement{"archive restore points", `UPDATE snapshots SET state = 'archived' WHERE state = 'text' AND run_id IN (` + runsOfSessions(oneSession) + `)`}
+	archiveNotes  = statement{"archive memory snapshots", `UPDATE memory_snapshots SET state = 'archived' WHERE state = 'text' AND run_id IN (` + runsOfSessions(oneSession) + `)`}
+	countTurns    = statement{"count turns", `SELECT count(*) FROM session_turns WHERE session_id = ?`}
 )
 
 // wordColumns lists the words of a table.
@@ -86,8 +89,14 @@ func (s *Store) ArchiveSession(ctx context.Context, id trace.SessionID, opts ...
 	err := s.write(ctx, "archive session", func(t *txn) error {
 		out = Archived{}
 		r := sessionRemoval("archive session", oneSession)
-		if err := s.free(t, r, id, opts...); err != nil {
+		lost, err := s.free(t, r, id, opts...)
+		if err != nil {
 			return err
+		}
+		for _, root := range lost {
+			if _, err := t.exec(archiveDrives, root, t.now); err != nil {
+				return err
+			}
 		}
 		if err := t.row(countTurns, []any{id}, &out.Turns); err != nil {
 			return err

@@ -96,7 +96,7 @@ func runTables() []table {
 		{name: "sandbox_events", of: byRun, columns: cols(controls("kind"), facts("backend"), facts("phase"), words("detail"), numbers("id", "run_id", "step", "at"))},
 		{name: "mcp_events", of: byRun, columns: cols(controls("kind"), facts("server"), facts("tool"), words("detail"), numbers("id", "run_id", "step", "ok", "millis", "at"))},
 		{name: "context_events", of: byRun, columns: cols(controls("kind"), words("detail"), numbers("id", "run_id", "step", "est_tokens", "reported_tokens", "superseded", "at"))},
-		{name: "gate_attempts", of: byRun, columns: cols(facts("phase"), controls("outcome"), words("detail"), numbers("id", "run_id", "step", "at"))},
+		{name: "gate_attempts", of: byRun, columns: cols(facts("phase"), controls("outcome"), words("detail"), numbers("id", "run_id", "step", "drive_id", "at"))},
 		{name: "pending_questions", of: byRun, columns: cols(controls("call_id"), words("question"), words("context"), words("choices"), words("questions"), words("answer"), words("answers"),
 			facts("answered_by"), numbers("id", "run_id", "step", "asked_at", "answered_at", "delivered_seq"))},
 		{name: "plans", of: byRun, columns: cols(controls("call_id"), words("steps"), controls("verdict"), words("correction"), facts("decided_by"),

@@ -66,11 +66,7 @@ func (s *Store) newDrive(t *txn, run, root trace.RunID, l *lease, how Takeover, 
 func (d *Drive) Lost() <-chan struct{} { return d.lease.lost }
 
 // Err is the conflict by which the drive lost its run, or nil.
-func (d *Drive) Err() error {
-	d.lease.mu.Lock()
-	defer d.lease.mu.Unlock()
-	return d.lease.cause
-}
+func (d *Drive) Err() error { return d.lease.Err() }
 
 // Context derives a context that is cancelled, with the conflict as its cause,
 // when the drive loses its run. The caller must call cancel.
@@ -105,7 +101,8 @@ func (d *Drive) Release(ctx context.Context) error {
 	}
 	// What was recorded after the end, such as the close of a server, has no
 	// commit to join any more.
-	return d.buf.flush(context.WithoutCancel(ctx))
+	_, err := d.buf.flush(context.WithoutCancel(ctx))
+	return err
 }
 
 // end closes the drive's row. It is part of a release, and all of it for a child.
@@ -120,7 +117,7 @@ func (d *Drive) end(ctx context.Context) error {
 	d.buf.halt()
 	err := d.buf.carry(func() error {
 		return d.store.writeSurely(ctx, "end drive", func(t *txn) error {
-			if err := d.buf.join(t); err != nil {
+			if _, err := d.buf.joinLate(t); err != nil {
 				return err
 			}
 			_, err := t.exec(endDrive, t.now, nil, d.buf.droppedJSON(), d.ID)
@@ -148,9 +145,16 @@ func (d *Drive) shut() {
 	d.over()
 	d.buf.halt()
 	if d.owns {
-		d.lease.free()
 		d.lease.halt()
 	}
+}
+
+// ending runs a transaction that may end the drive and with it the lease.
+func (d *Drive) ending(ends bool, fn func() error) error {
+	if !ends || !d.owns {
+		return d.buf.carry(fn)
+	}
+	return d.lease.letGo(func() error { return d.buf.carry(fn) })
 }
 
 func (d *Drive) attach() {
@@ -187,7 +191,7 @@ func (d *Drive) writeAheadSync(ctx context.Context, op string, sync Synchronous,
 			if err := d.lease.renew(t); err != nil {
 				return err
 			}
-			if err := d.buf.join(t); err != nil {
+			if err := d.buf.join(t, admitAll); err != nil {
 				return err
 			}
 			return fn(t)

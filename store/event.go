@@ -24,8 +24,13 @@ type EventRow struct {
 }
 
 var (
+	// insertEvent leaves out what comes late of a run that was archived: somebody who
+	// watches there has a drive of this process, which is its newest and was not ended
+	// by somebody else, to be seen by its lacking an outcome.
 	insertEvent = statement{"insert event", `INSERT INTO run_events (run_id, root_run_id, step, depth, kind, json, at)
-		SELECT id, root_run_id, ?2, ?3, ?4, ?5, ?6 FROM runs WHERE id = ?1`}
+		SELECT id, root_run_id, ?2, ?3, ?4, ?5, ?6 FROM runs r WHERE id = ?1 AND (archived_at IS NULL OR EXISTS (
+			SELECT 1 FROM drives d WHERE d.id = (SELECT max(id) FROM drives WHERE run_id = r.id)
+				AND substr(d.owner, 1, length(?7)) = ?7 AND (d.ended_at IS NULL OR d.outcome IS NOT NULL)))`}
 	lastEvent = statement{"last event", `SELECT coalesce(max(id), 0) FROM run_events`}
 	// eventsSince and treeEventsSince seek in (run_id, id) and (root_run_id, id).
 	eventsSince     = statement{"events since", `SELECT id, run_id, step, depth, kind, json, at FROM run_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
@@ -34,7 +39,8 @@ var (
 
 // PutEvents makes events durable, so that another process can follow the run.
 // They are evidence: not synced by themselves, and an event of a run that was
-// deleted is left out.
+// deleted is left out, as is one of a run that was archived and is not driven in this
+// process since.
 func (s *Store) PutEvents(ctx context.Context, events ...trace.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -45,7 +51,7 @@ func (s *Store) PutEvents(ctx context.Context, events ...trace.Event) error {
 			if err != nil {
 				return invalid("put events", "an event of run %d: %v", e.RunID, err)
 			}
-			if _, err := t.exec(insertEvent, e.RunID, e.Step, e.Depth, e.Kind(), cleanText(string(raw)), t.now); err != nil {
+			if _, err := t.exec(insertEvent, e.RunID, e.Step, e.Depth, e.Kind(), cleanText(string(raw)), t.now, s.host.owners()); err != nil {
 				return err
 			}
 		}

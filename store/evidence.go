@@ -34,19 +34,40 @@ func (d *Drive) Record(rows ...Row) {
 	}
 	d.buf.mu.Lock()
 	defer d.buf.mu.Unlock()
-	d.buf.rows = append(d.buf.rows, rows...)
+	for _, r := range rows {
+		if g, ok := r.(GateAttempt); ok {
+			g.Drive = d.ID
+			r = g
+		}
+		d.buf.rows = append(d.buf.rows, r)
+	}
 	d.buf.arm()
 }
 
 // Flush writes the evidence recorded so far and returns when it is committed.
-// Call it before an effect or a wait starts. It returns an error only when a
-// policy event could not be written, or the lease is lost; then the effect must
-// not happen.
+// Call it before an effect or a wait starts. It looks for the lease, also when there
+// is nothing to write, and returns a ConflictError when somebody else has the run.
+// Other errors say that a policy event could not be written, or that nobody could
+// look. With any error the effect must not happen.
 func (d *Drive) Flush(ctx context.Context) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	return d.buf.flush(ctx)
+	wrote, err := d.buf.flush(ctx)
+	if err != nil {
+		return err
+	}
+	if !wrote && !d.lease.isFreed() {
+		// Not cancellable, as it never was with nothing to write.
+		err := d.store.read(context.WithoutCancel(ctx), "look for lease", func(q *query) error {
+			_, err := d.lease.admits(q, d.RunID)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return d.Err()
 }
 
 // Dropped counts evidence of this drive that could not be written, by table.
@@ -90,7 +111,7 @@ func (e *evidence) init(d *Drive) {
 		defer e.running.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), d.store.opt.busyTimeout)
 		defer cancel()
-		if err := e.flush(ctx); err != nil {
+		if _, err := e.flush(ctx); err != nil {
 			d.store.opt.log.Error("evidence of a run could not be written", "run", d.RunID, "error", err)
 		}
 	}
@@ -116,8 +137,9 @@ func (e *evidence) halt() {
 }
 
 // flush writes the rows in a transaction of their own, which is not synced: a
-// later commit of a step syncs it, and only the power going out can lose it.
-func (e *evidence) flush(ctx context.Context) error {
+// later commit of a step syncs it, and only the power going out can lose it. It
+// reports whether there were any.
+func (e *evidence) flush(ctx context.Context) (bool, error) {
 	e.mu.Lock()
 	empty := len(e.rows) == 0
 	e.mu.Unlock()
@@ -125,16 +147,19 @@ func (e *evidence) flush(ctx context.Context) error {
 		// Rows that another goroutine has taken must be committed before an effect.
 		e.writing.Lock()
 		defer e.writing.Unlock()
-		return nil
+		return false, nil
 	}
 	err := e.carry(func() error {
-		return e.drive.store.writeSync(ctx, "flush evidence", SyncNormal, e.join)
+		return e.drive.store.writeSync(ctx, "flush evidence", SyncNormal, func(t *txn) error {
+			_, err := e.joinLate(t)
+			return err
+		})
 	})
 	var se *Error
 	if err == nil || !errors.As(err, &se) || se.Retryable() {
-		return err
+		return true, err
 	}
-	return e.giveUp(err)
+	return true, e.giveUp(err)
 }
 
 // giveUp drops what cannot be written, except policy events; it returns the
@@ -187,10 +212,36 @@ func (e *evidence) drop(table string, n int64) {
 	e.dropped[table] += n
 }
 
+// An admission is what a run takes of a drive's evidence.
+type admission int
+
+const (
+	admitNothing admission = iota // the run is gone
+	admitFigures                  // the run was archived: what completions cost, and no words
+	admitAll                      // the drive holds its lease, or what it saw is no secret
+)
+
+// takes reports whether a row may be written.
+func (a admission) takes(r Row) bool {
+	_, cost := r.(ProviderCall)
+	return a == admitAll || a == admitFigures && cost
+}
+
+// joinLate is join for a transaction that does not renew the lease. It may come when
+// the run has long been taken, archived or deleted by force; what then must not be
+// written is counted as dropped.
+func (e *evidence) joinLate(t *txn) (admission, error) {
+	a, err := e.drive.lease.admits(&t.query, e.drive.RunID)
+	if err != nil {
+		return admitNothing, err
+	}
+	return a, e.join(t, a)
+}
+
 // join writes the rows into t. A row that contradicts the schema is left out
 // and counted; a policy event that does fails the transaction, as does any
 // failure that SQLite may have answered by rolling back.
-func (e *evidence) join(t *txn) error {
+func (e *evidence) join(t *txn, a admission) error {
 	// What follows in a drive's transaction touches a few rows by their keys. The
 	// driver would start a goroutine for each statement, only to be able to stop
 	// what is over sooner than it could be stopped.
@@ -206,6 +257,10 @@ func (e *evidence) join(t *txn) error {
 	e.mu.Unlock()
 	e.lost = map[string]int64{}
 	for _, r := range e.taken {
+		if !a.takes(r) {
+			e.lost[r.table()]++
+			continue
+		}
 		err := r.insert(t, e.drive.RunID)
 		if err == nil {
 			continue

@@ -27,10 +27,10 @@ var (
 		FROM mcp_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	readContextEvents = statement{"read context events", `SELECT id, step, kind, coalesce(detail, ''), est_tokens, reported_tokens, superseded, at
 		FROM context_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
-	readGateAttempts = statement{"read gate attempts", `SELECT id, step, phase, outcome, coalesce(detail, ''), at
+	readGateAttempts = statement{"read gate attempts", `SELECT id, coalesce(drive_id, 0), step, phase, outcome, coalesce(detail, ''), at
 		FROM gate_attempts WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	// lastGate leaves out the checks of an output's shape: those are not retried.
-	lastGate = statement{"last gate attempt", `SELECT id, step, phase, outcome, coalesce(detail, ''), at
+	lastGate = statement{"last gate attempt", `SELECT id, coalesce(drive_id, 0), step, phase, outcome, coalesce(detail, ''), at
 		FROM gate_attempts WHERE run_id = ? AND phase <> 'output' ORDER BY id DESC LIMIT 1`}
 	readAgentEvents = statement{"read agent events", `SELECT id, step, kind, coalesce(child_run_id, 0), coalesce(detail, ''), tokens, remaining, at
 		FROM agent_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
@@ -159,7 +159,7 @@ func (s *Store) LastGateAttempt(ctx context.Context, run trace.RunID) (g *GateAt
 
 func scanGate(r scanner) (g GateAttempt, err error) {
 	var at int64
-	err = r.Scan(&g.ID, &g.Step, &g.Phase, &g.Outcome, &g.Detail, &at)
+	err = r.Scan(&g.ID, &g.Drive, &g.Step, &g.Phase, &g.Outcome, &g.Detail, &at)
 	switch g.Outcome {
 	case GatePassed, GateFailed, GateErrored:
 	default:

@@ -84,7 +84,8 @@ const (
 
 // GateAttempt is one evaluation of a run's gate.
 type GateAttempt struct {
-	ID      int64 // set by the store
+	ID      int64         // set by the store
+	Drive   trace.DriveID // set by the store: in which drive it was made; zero if older software wrote it
 	Step    int
 	Phase   string
 	Outcome GateOutcome
@@ -139,7 +140,7 @@ var (
 	insertContextEvent = statement{"insert context event", `INSERT INTO context_events
 		(run_id, step, kind, detail, est_tokens, reported_tokens, at) VALUES (?, ?, ?, ?, ?, ?, ?)`}
 	insertGateAttempt = statement{"insert gate attempt", `INSERT INTO gate_attempts
-		(run_id, step, phase, outcome, detail, at) VALUES (?, ?, ?, ?, ?, ?)`}
+		(run_id, step, phase, outcome, detail, at, drive_id) VALUES (?, ?, ?, ?, ?, ?, ?)`}
 	insertEdit = statement{"insert edit", `INSERT INTO edits
 		(run_id, step, tool, path, lines_added, lines_removed, hunk, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`}
 	insertAgentEvent = statement{"insert agent event", `INSERT INTO agent_events
@@ -190,7 +191,7 @@ func (e ContextEvent) insert(t *txn, run trace.RunID) error {
 }
 
 func (g GateAttempt) insert(t *txn, run trace.RunID) error {
-	_, err := t.exec(insertGateAttempt, run, g.Step, cleanText(g.Phase), string(g.Outcome), null(g.Detail), t.now)
+	_, err := t.exec(insertGateAttempt, run, g.Step, cleanText(g.Phase), string(g.Outcome), null(g.Detail), t.now, nullID(g.Drive))
 	return err
 }
 

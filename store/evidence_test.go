@@ -112,7 +112,7 @@ func TestEvidenceKeepsItsOrderAndItsFacts(t *testing.T) {
 	sand := []SandboxEvent{{Step: 1, Kind: "gate_phase_failed", Backend: "bwrap", Phase: "command", Detail: "exit 1"}}
 	mcp := []MCPEvent{{Kind: "connected", Server: "s"}, {Step: 1, Kind: "called", Server: "s", Tool: "t", OK: &yes, Took: 4 * time.Millisecond}, {Step: 1, Kind: "called", Server: "s", Tool: "t", OK: &no, Detail: "timeout"}}
 	ctxs := []ContextEvent{{Step: 1, Kind: "assembled", Detail: "carried=1", Est: &est}, {Step: 1, Kind: "replan"}}
-	gates := []GateAttempt{{Step: 1, Phase: "command", Outcome: GateFailed, Detail: "1 failed"}, {Step: 2, Phase: "output", Outcome: GatePassed}}
+	gates := []GateAttempt{{Drive: d.ID, Step: 1, Phase: "command", Outcome: GateFailed, Detail: "1 failed"}, {Drive: d.ID, Step: 2, Phase: "output", Outcome: GatePassed}}
 	edits := []Edit{{Step: 1, Tool: "write_file", Path: "a/b.go", Added: 3, Removed: 1, Hunk: "@@ -1 +1 @@\n-a\n+b\n"}}
 	agents := []AgentEvent{{Step: 1, Kind: "budget_draw", Tokens: &tok, Remaining: &left}, {Step: 1, Kind: "said", Detail: "hello"}}
 	cites := []Citation{{Step: 1, URL: "https://a", Title: "A", Text: "t"}, {Step: 1, URL: "https://b"}}

@@ -62,12 +62,12 @@ func (s *Store) FinishRun(ctx context.Context, d *Drive, f Finish) error {
 		return err
 	}
 	var lostHead error
-	err := d.buf.carry(func() error {
+	err := d.ending(true, func() error {
 		return s.writeSurely(ctx, "finish run", func(t *txn) error {
 			if err := d.lease.renew(t); err != nil {
 				return err
 			}
-			if err := d.buf.join(t); err != nil {
+			if err := d.buf.join(t, admitAll); err != nil {
 				return err
 			}
 			var err error

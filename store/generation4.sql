@@ -4,6 +4,9 @@
 -- It stores of most prompts only what differs from the step before. The column prompt
 -- is empty then, which is how older software reads a prompt that was left out.
 --
+-- It keeps with each verdict of a gate in which drive it was given, because times of the
+-- clock do not order it before or behind a change of the criterion.
+--
 -- And it has the tables that hold text or files as tables with row ids. Without them
 -- SQLite keeps a row of more than a quarter of a page on pages of its own, so that an
 -- observation of 1 KiB took 4.7 KiB of the file, and as much of the log. The columns are
@@ -133,3 +136,5 @@ SELECT run_id, workspace, key, ordinal, step, state, before, kind, at FROM memor
 DROP TABLE memory_snapshots;
 ALTER TABLE memory_snapshots_4 RENAME TO memory_snapshots;
 CREATE INDEX memory_snapshots_order ON memory_snapshots (run_id, ordinal);
+
+ALTER TABLE gate_attempts ADD COLUMN drive_id INTEGER;

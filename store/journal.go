@@ -96,7 +96,8 @@ func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.Att
 // what the model is told of it: should the step not commit, a replay answers the
 // call from this account instead of making it again. It
 // does not renew or need the lease: a call that returned has returned, whoever
-// drives the run now. Closing twice changes nothing.
+// drives the run now. Of a run that was archived meanwhile, the account is left out.
+// Closing twice changes nothing.
 func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, how Resolution, account string) error {
 	if how != Returned && how != ReturnedError {
 		return invalid("close attempt", "the resolution %q is neither returned nor error", how)
@@ -105,10 +106,15 @@ func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, 
 		// Losing this row to a power cut costs a question to a person, so that it
 		// need not be synced by itself.
 		return s.writeSurelySync(ctx, "close attempt", SyncNormal, func(t *txn) error {
-			if err := d.buf.join(t); err != nil {
+			admits, err := d.buf.joinLate(t)
+			if err != nil {
 				return err
 			}
-			_, err := t.exec(closeAttempt, t.now, string(how), null(account), id, d.RunID)
+			told := null(account)
+			if admits != admitAll {
+				told = nil
+			}
+			_, err = t.exec(closeAttempt, t.now, string(how), told, id, d.RunID)
 			return err
 		})
 	})

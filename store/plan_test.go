@@ -86,7 +86,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		enqueue, dequeue, insertRewind, insertItem, finishRewind, markReverted, readKept, restoreMemory, clearQueue, lastStepOf, startedAt, runsBetween, readOutput,
 		putMeta, readMeta, insertSession, readSession, readTurn, grantsOf, insertSnapshot, readSnapshot, insertRun, setRoot, readHead, insertTurn, setTurnKind,
 		insertStep, insertStepTurn, insertObservation, clearTodos, insertTodo, insertSpawn, setChildRoot, readSpawns, settleSpawn, addressOfChild, providerOf,
-		countTurns, archiveSession, archiveRuns, archivePoints, archiveNotes,
+		countTurns, archiveSession, archiveRuns, archiveDrives, archivePoints, archiveNotes, readStanding, outlive, insertEvent,
 		{"runs of a session", runsOfSessions(oneSession)},
 		jsonSet("sessions of one", oneSession),
 		runsOfRootSet, measureChosen(), forksOfChosen, deleteSessions,

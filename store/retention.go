@@ -52,10 +52,12 @@ type removeOptions struct{ force bool }
 // A RemoveOption changes what DeleteSession and ArchiveSession do.
 type RemoveOption func(*removeOptions)
 
-// Force takes a session although somebody drives a run of it. The driver is not
-// told at once: its next commit fails with a ConflictError, and what it does to
-// files and to the outside until then stays. Use it for a driver that cannot be
-// stopped, as on another machine.
+// Force takes a session although somebody drives a run of it. The driver learns it
+// with whatever it writes next, before its next call and its next command at the
+// latest: that fails with a ConflictError, and no word of it is written any more, only
+// what completions of an archived run have cost. What it does to files and to the
+// outside until then stays. Use it for a driver that cannot be stopped, as on another
+// machine.
 func Force() RemoveOption { return func(o *removeOptions) { o.force = true } }
 
 // The sets that retention works on, as subselects with the one parameter ?1.
@@ -213,27 +215,40 @@ func (c chosen) take(t *txn) error {
 	return err
 }
 
-// free refuses what somebody drives, or takes it from its driver.
-func (s *Store) free(t *txn, r removal, arg any, opts ...RemoveOption) error {
+// outlive takes a lease from a holder that gave no sign of life for its whole term: it
+// may wake up, and would go on where it was. To everybody else it has lapsed as before.
+var outlive = statement{"outlive lease", `UPDATE run_leases SET generation = generation + 1 WHERE run_id = ?`}
+
+// free refuses what somebody drives, or takes it from its driver. It returns the roots
+// whose drivers may still be there and have lost them.
+func (s *Store) free(t *txn, r removal, arg any, opts ...RemoveOption) (lost []trace.RunID, err error) {
 	var o removeOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if o.force {
-		_, err := t.exec(statement{"drop leases of " + r.op, `DELETE FROM run_leases WHERE run_id IN (` + r.roots + `)`}, arg)
-		return err
-	}
 	held, err := list(&t.query, statement{"leases of " + r.op, `SELECT run_id FROM run_leases WHERE run_id IN (` + r.roots + `) ORDER BY run_id`}, []any{arg},
 		func(sc scanner) (id trace.RunID, err error) { return id, sc.Scan(&id) })
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if o.force {
+		_, err := t.exec(statement{"drop leases of " + r.op, `DELETE FROM run_leases WHERE run_id IN (` + r.roots + `)`}, arg)
+		return held, err
 	}
 	for _, root := range held {
-		if _, _, _, err := s.available(&t.query, root, t.now); err != nil {
-			return err
+		_, _, how, err := s.available(&t.query, root, t.now)
+		if err != nil {
+			return nil, err
 		}
+		if how != TookLapsed {
+			continue
+		}
+		if _, err := t.exec(outlive, root); err != nil {
+			return nil, err
+		}
+		lost = append(lost, root)
 	}
-	return nil
+	return lost, nil
 }
 
 // remove measures and takes in one transaction, then makes sure that the words
@@ -245,7 +260,7 @@ func (s *Store) remove(ctx context.Context, r removal, arg any, before func(*txn
 				return err
 			}
 		}
-		if err := s.free(t, r, arg, opts...); err != nil {
+		if _, err := s.free(t, r, arg, opts...); err != nil {
 			return err
 		}
 		gone, err := r.choose(&t.query, arg)

@@ -104,12 +104,12 @@ func (s *Store) CommitStep(ctx context.Context, d *Drive, c StepCommit) error {
 	}
 	prompt := d.prompt.take(c.Step, c.Prompt)
 	var lostHead error
-	err := d.buf.carry(func() error {
+	err := d.ending(c.Finish != nil, func() error {
 		return s.writeSurely(ctx, "commit step", func(t *txn) error {
 			if err := d.lease.renew(t); err != nil {
 				return err
 			}
-			if err := d.buf.join(t); err != nil {
+			if err := d.buf.join(t, admitAll); err != nil {
 				return err
 			}
 			if err := s.commitStep(t, d, c, prompt); err != nil {

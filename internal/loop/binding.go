@@ -197,6 +197,7 @@ const (
 	overruledByChange = "binding"      // to what it was for, which has changed
 	overruledByAsking = "new question" // which stands for more than it
 	overruledByResume = "resume"       // under which the call is not made
+	overruledByLoss   = "archive"      // which emptied what the call asks for
 
 	withdrawnByReplay = "replay" // of the step, which did not put the request again
 	notPutAgain       = "the step was made again, and did not ask it"

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"time"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -226,13 +225,18 @@ func (d *drive) judgements(ctx context.Context) (all []store.GateAttempt, other 
 	if err != nil {
 		return nil, nil, err
 	}
-	var since time.Time
-	for i := len(drives) - 1; i > 0 && since.IsZero(); i-- {
+	var since store.DriveRow // the first drive under the present criterion
+	for i := len(drives) - 1; i > 0 && since.ID == 0; i-- {
 		if !bytes.Equal(criterionIn(drives[i].Contract), criterionIn(drives[i-1].Contract)) {
-			since = drives[i].StartedAt
+			since = drives[i]
 		}
 	}
-	return all, func(a store.GateAttempt) bool { return d.otherGate || a.At.Before(since) }, nil
+	return all, func(a store.GateAttempt) bool {
+		if a.Drive == 0 { // older software left only the clock to go by
+			return d.otherGate || a.At.Before(since.StartedAt)
+		}
+		return d.otherGate || a.Drive < since.ID
+	}, nil
 }
 
 // criterionIn is the criterion of a stored contract, as it is stored.

@@ -59,8 +59,8 @@ func (d *drive) verdictTold(v store.PendingPlan) (trace.Observation, error) {
 	if v.Verdict == store.PlanRevise {
 		return prompt.PlanRevised(step, callID, v.Correction, d.entryCap), nil
 	}
-	var steps []approve.PlanStep
-	if err := json.Unmarshal(v.Steps, &steps); err != nil {
+	var steps []approve.PlanStep // none of a plan that was archived meanwhile
+	if err := json.Unmarshal(v.Steps, &steps); err != nil && len(v.Steps) > 0 {
 		return trace.Observation{}, d.damaged("plan %d cannot be read: %w", v.ID, err)
 	}
 	o := prompt.PlanApproved(step, steps, d.entryCap)

@@ -82,6 +82,7 @@ type drive struct {
 	entryCap      int
 	foldNow       bool
 	resumed       bool
+	archived      bool            // since it was started: words that it went by may be gone
 	selected      sandbox.Applied // how commands are contained
 	unheard       []store.Said    // what an operator said to an earlier drive, until it is heard
 	about         memory.Words    // what the run has named so far

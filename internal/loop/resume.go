@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/prompt"
@@ -381,8 +382,15 @@ func (r Resumption) tellSettled(ctx context.Context, st *store.Store, was trace.
 
 // rebuild makes the drive of a run again from what was recorded of it.
 func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*drive, error) {
+	goal := left.Info.Goal
+	if goal == "" && left.Info.Archived {
+		goal = prompt.ArchivedGoal
+		if r.Contract != nil && strings.TrimSpace(r.Contract.Goal) != "" {
+			goal = r.Contract.Goal // whoever states the contract may know it
+		}
+	}
 	c := r.Defaults
-	c.Goal, c.Root = left.Info.Goal, left.Info.Root
+	c.Goal, c.Root = goal, left.Info.Root
 	var recorded task.Contract
 	var unreadable error
 	if len(left.Contract) > 0 {
@@ -392,7 +400,7 @@ func (r Resumption) rebuild(ctx context.Context, h Host, left *store.Resumed) (*
 	switch {
 	case r.Contract != nil:
 		c = *r.Contract
-		c.Goal, c.Root = left.Info.Goal, left.Info.Root
+		c.Goal, c.Root = goal, left.Info.Root
 		stated = c.Verify
 	case unreadable != nil:
 		return nil, &store.ResumeError{RunID: left.Info.ID, Reason: store.UnreadableContract, Detail: unreadable.Error()}
@@ -443,7 +451,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			d.reply = t.Text
 		}
 	}
-	d.resumed = true
+	d.resumed, d.archived = true, left.Info.Archived
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
 	d.lost = max(0, left.CalledTokens-left.SpentTokens-d.owed)
@@ -635,7 +643,14 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	}
 	st.calls = []*call{c}
 	var taken *store.Overruled // set when the approval is not used
-	if !d.hasAccountOf(p) {
+	switch {
+	case d.hasAccountOf(p):
+	case d.archived && len(p.Arguments) == 0:
+		// What is done must be what was approved, and a tool may take fewer arguments.
+		taken = &store.Overruled{ID: p.ID, By: overruledByLoss, Reason: "the arguments of the call have been archived"}
+		c.refuse(p.Step, p.Act+" denied", prompt.ApprovedWithoutWords(p.Act, p.Target))
+		d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "archived since it was asked")
+	default:
 		if why := d.stale(st, c, p.Act, p.Target, d.begun(p)); why != "" {
 			taken = &store.Overruled{ID: p.ID, By: overruledByChange, Reason: why}
 			d.rec.refusal(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}}, "changed since it was asked")

@@ -352,6 +352,34 @@ func TestACriterionThatAResumeStatedJudgesBehindItsDeath(t *testing.T) {
 	}
 }
 
+// The clock of a computer is set back, or two computers differ: a verdict of the first
+// criterion is dated behind the drive that states the second one then.
+func TestWhatAnotherCriterionSaidIsToldApartWithoutTheClock(t *testing.T) {
+	f := newFixture(t)
+	now := time.Now()
+	late, err := store.Open(context.Background(), f.store.Path(), store.WithClock(func() time.Time { return now.Add(time.Hour) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	f.host.Store = late
+	f.script(write("done.txt", "x"))
+	res := f.must(trace.VerificationFailed, withSteps(1), gate(verify.Command("sh", "-c", "false")))
+	f.host.Store = f.store
+	c := f.contract(withSteps(9), gate(verify.Command("sh", "-c", "test -f done.txt")))
+	ctx, cancel := context.WithCancel(context.Background())
+	f.host.Observer = trace.ObserverFunc(func(trace.Event) trace.Flow { cancel(); return trace.Continue })
+	m := f.script(scripted.Say("never asked"))
+	if _, err := Resume(ctx, f.host, res.RunID, Resumption{Contract: &c}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	f.host.Observer = f.seen
+	end, err := f.resume(res.RunID, Resumption{})
+	if err != nil || end.Outcome.Kind != trace.Success || len(m.Requests()) != 0 {
+		t.Errorf("%s, %v, %d completions", end.Outcome, err, len(m.Requests()))
+	}
+}
+
 func TestAGateIsJudgedOnResumeWhenTheProcessDiedBeforeItCould(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(context.Background())

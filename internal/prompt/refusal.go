@@ -137,6 +137,16 @@ func ApprovedBefore[A ~string](act A, target, path string) string {
 		string(act), label(target), label(path)))
 }
 
+// ArchivedGoal stands for the goal of a run that was archived and goes on.
+const ArchivedGoal = "Go on with the work that was begun here. What it was for has been archived: go by what is said from now on and by the files."
+
+// ApprovedWithoutWords answers a call that was approved when nobody knows any more
+// what it asked for in full.
+func ApprovedWithoutWords[A ~string](act A, target string) string {
+	return message(fmt.Sprintf("[%s denied] %s\nIt was approved, and its arguments have been archived, so nothing was done. Ask for it again if it is still wanted.",
+		string(act), label(target)))
+}
+
 // ImagesNotShown follows the text of a tool that brought images to a model that
 // reads text only.
 func ImagesNotShown(n int) string {

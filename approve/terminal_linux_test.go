@@ -1,0 +1,131 @@
+package approve
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/initorigin/io-harness-go/policy"
+)
+
+// pseudoTerminal opens a terminal: the keyboard's end, and the program's.
+func pseudoTerminal(t *testing.T) (keys, tty *os.File) {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	var n int
+	conn, err := keys.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ioctl error
+	if err := conn.Control(func(fd uintptr) {
+		if ioctl = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); ioctl == nil {
+			n, ioctl = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); err != nil || ioctl != nil {
+		t.Skipf("no pseudo-terminal: %v %v", err, ioctl)
+	}
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, keys) // the echo, until the other end is closed
+	}()
+	t.Cleanup(func() {
+		tty.Close()
+		<-drained
+		keys.Close()
+	})
+	return keys, tty
+}
+
+// typeAhead types and returns when it lies in the terminal's input, to be read.
+func typeAhead(t *testing.T, keys, tty *os.File, text string) {
+	t.Helper()
+	if _, err := keys.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tty.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		n := 0
+		if err := conn.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 || !strings.HasSuffix(text, "\n") && time.Until(end) < 9950*time.Millisecond {
+			return // a line that is not finished cannot be asked for
+		}
+	}
+	t.Fatal("what was typed did not arrive")
+}
+
+// Lines that were pasted into a terminal must not say yes to questions that nobody has
+// seen, nor may half a line become part of an answer.
+func TestWhatWasTypedBeforeAQuestionWasShownAnswersNothing(t *testing.T) {
+	keys, tty := pseudoTerminal(t)
+	var out syncBuffer
+	term := Stdin(tty, &out)
+	for i, tc := range []struct {
+		ahead, typed string
+		want         DecisionKind
+	}{{"y\ny\ny\n", "n\n", DecisionDeny}, {"y\n", "rather not\n", DecisionDeny}, {"half a li", "y\n", DecisionApprove}} {
+		typeAhead(t, keys, tty, tc.ahead)
+		target := fmt.Sprintf("question %d", i)
+		got := make(chan Decision, 1)
+		go func() {
+			d, err := term.Decide(t.Context(), Request{Act: policy.Exec, Target: target})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- d
+		}()
+		out.waitFor(t, target+"\n")
+		select {
+		case d := <-got:
+			t.Fatalf("%s was decided before anything was typed: %+v", target, d)
+		case <-time.After(20 * time.Millisecond): // a read that finds a line ends sooner
+		}
+		if _, err := keys.WriteString(tc.typed); err != nil {
+			t.Fatal(err)
+		}
+		if d := <-got; d.Kind != tc.want {
+			t.Errorf("%s: %q = %+v", target, tc.typed, d)
+		}
+	}
+}
+
+// Questions that are shown together may be answered together.
+func TestABatchAtATerminalMayBeAnsweredAhead(t *testing.T) {
+	keys, tty := pseudoTerminal(t)
+	var out syncBuffer
+	term := Stdin(tty, &out)
+	typeAhead(t, keys, tty, "stale\n")
+	got := make(chan []Reply, 1)
+	go func() {
+		r, err := term.AnswerAll(t.Context(), []Question{{Text: "first?"}, {Text: "second?"}})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- r
+	}()
+	out.waitFor(t, "Answer 1 of 2: ")
+	if _, err := keys.WriteString("one\ntwo\n"); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-got; r[0] != Say("one") || r[1] != Say("two") {
+		t.Errorf("replies: %+v", r)
+	}
+}
