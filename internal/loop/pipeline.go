@@ -268,6 +268,10 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 	// What has an effect waits for the record of its permission. A read has none:
 	// what is recorded joins the step, or is written within a few milliseconds.
 	if slices.ContainsFunc(ready, func(c *call) bool { return !c.spec.IsReadOnly() }) {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		d.announceApproved(st, ready)
 		if err := d.lease.Flush(ctx); err != nil {
 			return err
 		}

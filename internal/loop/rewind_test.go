@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -256,7 +257,10 @@ func TestAHardLinkedFileOutsideIsNotReachedByAnUndo(t *testing.T) {
 }
 
 func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
-	for name, undo := range map[string]Undo{"whole run": {All: true}, "one step": {Step: 1}, "later steps": {From: 1}} {
+	for name, undo := range map[string]Undo{
+		"whole run": {All: true}, "one step": {Step: 1}, "later steps": {From: 1},
+		"one file": {Path: "made.txt"}, "a file that was there": {Path: "./kept.txt"}, "a file below a link": {Path: "dir/in.txt"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t,
 				scripted.Calls(
@@ -277,6 +281,9 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 				}
 			}
 			want := map[string]trace.Undone{"made.txt": trace.Stale, "kept.txt": trace.Stale, "dir/in.txt": trace.Stale}
+			if undo.Path != "" {
+				want = map[string]trace.Undone{filepath.ToSlash(filepath.Clean(undo.Path)): trace.Stale}
+			}
 			if diff := cmp.Diff(want, verdicts(f.rewind(res.RunID, undo))); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
@@ -284,6 +291,60 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 				t.Errorf("files that the run never wrote are %q and %q", f.read("precious.txt"), f.read("other/in.txt"))
 			}
 		})
+	}
+}
+
+// stoppedAt is a context that ends with the n-th look at it.
+type stoppedAt struct {
+	context.Context
+	cancel context.CancelFunc
+	left   atomic.Int32
+}
+
+func (c *stoppedAt) Err() error {
+	if c.left.Add(-1) == 0 {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// Wherever an undo is broken off: a change that was taken back is on record as that,
+// and the next undo takes back the rest.
+func TestAnUndoThatIsBrokenOffHasRecordedWhatItDid(t *testing.T) {
+	for _, what := range []Undo{{Step: 1}, {All: true}} {
+		for n := int32(1); ; n++ {
+			f := newFixture(t, scripted.Calls(
+				scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "one", "replace": "two"}),
+				scripted.Tool("edit_file", map[string]string{"path": "b.txt", "search": "one", "replace": "two"}),
+			), scripted.Say("done"))
+			f.write("a.txt", "one\n")
+			f.write("b.txt", "one\n")
+			res := f.must(trace.Finished)
+			ctx, cancel := context.WithCancel(t.Context())
+			counted := &stoppedAt{Context: ctx, cancel: cancel}
+			counted.left.Store(n)
+			_, err := Rewind(counted, f.host, res.RunID, what)
+			cancel()
+			open := 0
+			for _, e := range f.edits(res.RunID) {
+				if undone := f.read(e.Path) == "one\n"; undone != (e.Reverted != 0) {
+					t.Fatalf("%+v, broken off at look %d: %s is undone: %t, and its edit says %+v", what, n, e.Path, undone, e)
+				}
+				if e.Reverted == 0 {
+					open++
+				}
+			}
+			if err == nil && open == 0 {
+				break
+			}
+			f.rewind(res.RunID, what)
+			if f.read("a.txt") != "one\n" || f.read("b.txt") != "one\n" {
+				t.Fatalf("%+v, broken off at look %d: a.txt %q, b.txt %q", what, n, f.read("a.txt"), f.read("b.txt"))
+			}
+			if n > 200 {
+				t.Fatal("no undo comes to its end")
+			}
+		}
 	}
 }
 
