@@ -26,6 +26,20 @@ func (d *drive) announceApproved(st *step, ready []*call) {
 	}
 }
 
+// journals reports whether the end of a call in a crash is for a person to tell. A
+// step that died is made again by its model, with commands of the library among it. An
+// approved call of a step that has committed is made by nobody but us, and once: it
+// has a journal, unless its effect has one.
+func (d *drive) journals(c *call) bool {
+	switch {
+	case !c.spec.IsIndeterminate():
+		return false
+	case !d.catalogue.byName[c.name].builtin:
+		return true
+	}
+	return c.grant != nil && !d.announces(store.PendingApproval{Tool: c.name, Act: string(c.grant.act)})
+}
+
 // announces reports whether what was approved is a change of a file that is made
 // durable before it is made.
 func (d *drive) announces(p store.PendingApproval) bool {

@@ -123,3 +123,42 @@ func TestAnApprovedCallOfAReplayableToolThatTheReplayDoesNotUse(t *testing.T) {
 	}
 	f.checkUsed(run, true)
 }
+
+// A command that was approved later is made by no model again: it is carried out once,
+// and what became of one that was cut off is for a person to tell.
+func TestACommandThatIsApprovedLaterIsCarriedOutOnce(t *testing.T) {
+	for _, turn := range []scripted.Turn{command("sh", "tick.sh"), shellCall("sh tick.sh | cat")} {
+		for _, tc := range []struct {
+			diesAt string
+			waits  bool
+		}{{"mark performed", false}, {"close attempt", true}} {
+			f, m := newMortal(t)
+			f.host.Policy, f.host.Approver = asking, deferring
+			f.write("tick.sh", "echo x >> log\n")
+			f.script(turn)
+			paused := f.must(trace.AwaitingApproval)
+			m.dieAt(tc.diesAt, 0)
+			s := f.script(scripted.Say("done"))
+			if res, err := f.resume(paused.RunID, approving(paused, approve.Approve())); !errors.Is(err, errDied) {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			var r Resumption
+			end, err := f.resume(paused.RunID, r)
+			if tc.waits {
+				if err != nil || end.Outcome.Kind != trace.AwaitingRecovery {
+					t.Fatalf("%s, %v", end.Outcome, err)
+				}
+				r.Recovery = &store.RecoveryDecision{ID: end.Outcome.AttemptID, Verdict: store.RecoveredCompleted, Account: "it ticked"}
+				end, err = f.resume(paused.RunID, r)
+			}
+			if err != nil || end.Outcome.Kind != trace.Finished || f.read("log") != "x\n" {
+				t.Errorf("died at %q: %s, %v, log %q", tc.diesAt, end.Outcome, err, f.read("log"))
+			}
+			if tc.waits {
+				contains(t, "what the model is told", lastUser(s), "it ticked")
+			}
+			f.checkUsed(paused.RunID, true)
+			f.sound()
+		}
+	}
+}

@@ -111,7 +111,7 @@ func TestImagesThatNobodySawBeforeAPauseAreSaidToBeMissing(t *testing.T) {
 	f := newFixture(t)
 	shot := camera{[]provider.Media{picture(t, 9), picture(t, 8)}}
 	f.host.Policy, f.host.Approver = open.AskWrite("*").AllowExec("probe"), deferring
-	f.model(scripted.New(scripted.Calls(scripted.Tool("probe", nil), scripted.Tool("write_file", map[string]string{"path": "a.txt", "content": "x"}))))
+	f.host.Provider = scripted.New(scripted.Calls(scripted.Tool("probe", nil), scripted.Tool("write_file", map[string]string{"path": "a.txt", "content": "x"})))
 	paused := f.must(trace.AwaitingApproval, withTools(shot))
 	// The drive that goes on dies before the model has answered, and so twice.
 	box := Resumption{Defaults: task.Contract{Tools: tool.Toolbox{shot}}}
@@ -121,15 +121,16 @@ func TestImagesThatNobodySawBeforeAPauseAreSaidToBeMissing(t *testing.T) {
 			r.Decision = &Decision{ID: paused.Outcome.RequestID, Decision: approve.Approve()}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		f.model(scripted.New(func(context.Context, *provider.Request) (*provider.Response, error) {
+		f.host.Provider = scripted.New(func(context.Context, *provider.Request) (*provider.Response, error) {
 			cancel()
 			return nil, context.Canceled
-		}))
+		})
 		if _, err := Resume(ctx, f.host, paused.RunID, r); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
-	m := f.script(scripted.Say("done"))
+	m := scripted.New(scripted.Say("done"))
+	f.host.Provider = m
 	if end, err := f.resume(paused.RunID, box); err != nil || end.Outcome.Kind != trace.Finished {
 		t.Fatalf("%s, %v", end.Outcome, err)
 	}
@@ -142,10 +143,10 @@ func TestAnImageOfACallThatIsApprovedLaterRides(t *testing.T) {
 	f := newFixture(t)
 	shot := camera{[]provider.Media{picture(t, 9)}}
 	f.host.Policy, f.host.Approver = open.AskExec("probe"), deferring
-	f.model(scripted.New(scripted.Call("probe", nil)))
+	f.host.Provider = scripted.New(scripted.Call("probe", nil))
 	paused := f.must(trace.AwaitingApproval, withTools(shot))
 	m := scripted.New(scripted.Say("done"))
-	f.model(m)
+	f.host.Provider = m
 	r := approving(paused, approve.Approve())
 	r.Defaults = task.Contract{Tools: tool.Toolbox{shot}}
 	if end, err := f.resume(paused.RunID, r); err != nil || end.Outcome.Kind != trace.Finished {

@@ -122,7 +122,7 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	if err != nil || !ok {
 		return err
 	}
-	if c.spec.IsIndeterminate() && !entry.builtin {
+	if d.journals(c) {
 		turn := st.turn()
 		c.attempt, _, err = d.store.OpenAttempt(ctx, d.lease, store.Attempt{
 			Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args, Turn: &turn,

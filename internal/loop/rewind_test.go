@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -294,56 +293,46 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 	}
 }
 
-// stoppedAt is a context that ends with the n-th look at it.
-type stoppedAt struct {
+// stoppedWhen is a context that ends at the first look at it behind something.
+type stoppedWhen struct {
 	context.Context
 	cancel context.CancelFunc
-	left   atomic.Int32
+	behind func() bool
 }
 
-func (c *stoppedAt) Err() error {
-	if c.left.Add(-1) == 0 {
+func (c *stoppedWhen) Err() error {
+	if c.behind() {
 		c.cancel()
 	}
 	return c.Context.Err()
 }
 
-// Wherever an undo is broken off: a change that was taken back is on record as that,
-// and the next undo takes back the rest.
+// An undo that is broken off has recorded what it did, and the next one takes back
+// the rest.
 func TestAnUndoThatIsBrokenOffHasRecordedWhatItDid(t *testing.T) {
 	for _, what := range []Undo{{Step: 1}, {All: true}} {
-		for n := int32(1); ; n++ {
-			f := newFixture(t, scripted.Calls(
-				scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "one", "replace": "two"}),
-				scripted.Tool("edit_file", map[string]string{"path": "b.txt", "search": "one", "replace": "two"}),
-			), scripted.Say("done"))
-			f.write("a.txt", "one\n")
-			f.write("b.txt", "one\n")
-			res := f.must(trace.Finished)
-			ctx, cancel := context.WithCancel(t.Context())
-			counted := &stoppedAt{Context: ctx, cancel: cancel}
-			counted.left.Store(n)
-			_, err := Rewind(counted, f.host, res.RunID, what)
-			cancel()
-			open := 0
-			for _, e := range f.edits(res.RunID) {
-				if undone := f.read(e.Path) == "one\n"; undone != (e.Reverted != 0) {
-					t.Fatalf("%+v, broken off at look %d: %s is undone: %t, and its edit says %+v", what, n, e.Path, undone, e)
-				}
-				if e.Reverted == 0 {
-					open++
-				}
+		f := newFixture(t, scripted.Calls(
+			scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "one", "replace": "two"}),
+			scripted.Tool("edit_file", map[string]string{"path": "b.txt", "search": "one", "replace": "two"}),
+		), scripted.Say("done"))
+		f.write("a.txt", "one\n")
+		f.write("b.txt", "one\n")
+		res := f.must(trace.Finished)
+		undone := func(path string) bool { return f.read(path) == "one\n" }
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := &stoppedWhen{ctx, cancel, func() bool { return undone("a.txt") || undone("b.txt") }}
+		if _, err := Rewind(stopped, f.host, res.RunID, what); !errors.Is(err, context.Canceled) || undone("a.txt") == undone("b.txt") {
+			t.Errorf("%+v: %v; a.txt %q, b.txt %q", what, err, f.read("a.txt"), f.read("b.txt"))
+		}
+		cancel()
+		for _, e := range f.edits(res.RunID) {
+			if undone(e.Path) != (e.Reverted != 0) {
+				t.Errorf("%+v: %s is undone: %t, and its edit says %+v", what, e.Path, undone(e.Path), e)
 			}
-			if err == nil && open == 0 {
-				break
-			}
-			f.rewind(res.RunID, what)
-			if f.read("a.txt") != "one\n" || f.read("b.txt") != "one\n" {
-				t.Fatalf("%+v, broken off at look %d: a.txt %q, b.txt %q", what, n, f.read("a.txt"), f.read("b.txt"))
-			}
-			if n > 200 {
-				t.Fatal("no undo comes to its end")
-			}
+		}
+		f.rewind(res.RunID, what)
+		if !undone("a.txt") || !undone("b.txt") {
+			t.Errorf("%+v: a.txt %q, b.txt %q", what, f.read("a.txt"), f.read("b.txt"))
 		}
 	}
 }
