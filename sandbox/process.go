@@ -317,14 +317,18 @@ func (p *Process) supervise(ctx context.Context) {
 	select {
 	case <-p.child.exited:
 	case <-ctx.Done():
-		p.err = context.Cause(ctx)
-		r.Killed = true
+		// Of one that ended by itself in the same moment its own end is told.
+		if r.Killed = !p.exited(); r.Killed {
+			p.err = context.Cause(ctx)
+		}
 	case <-wall:
-		r.Cap, r.Killed = CapWall, true
+		if r.Killed = !p.exited(); r.Killed {
+			r.Cap = CapWall
+		}
 	case c := <-over: // not closed before stopMonitor is
 		r.Cap, r.Killed = c, true
 	case <-p.kill:
-		r.Killed = true
+		r.Killed = !p.exited()
 	}
 	if r.Killed {
 		p.child.kill()
@@ -337,6 +341,16 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	p.settle(r)
 	close(p.done)
+}
+
+// exited reports whether the program has ended and was reaped.
+func (p *Process) exited() bool {
+	select {
+	case <-p.child.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *Process) exitsWithin(d time.Duration) bool {

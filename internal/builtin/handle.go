@@ -37,8 +37,8 @@ func (e *Env) startHandle(ctx context.Context, c tool.Call, line *shellLine) (to
 	body := within(oneLine(line.text), 300)
 	if h.over() {
 		// What it said is the reason, and is read here so that nobody has to ask.
-		if text, _ := e.Handles.read(c.Step, h); strings.TrimSpace(text) != "" {
-			body = strings.TrimRight(text, "\n")
+		if text, skipped := e.Handles.read(c.Step, h, e.handleRoom(head)); strings.TrimSpace(text) != "" {
+			head, body = head+passedOver(skipped), strings.TrimRight(text, "\n")
 		}
 	}
 	return tool.Result{
@@ -90,13 +90,13 @@ func shellPoll(e *Env) tool.Tool {
 			if h != nil {
 				// The state first: what an ended command printed is complete.
 				state = h.state()
-				text, skipped = e.Handles.read(c.Step, h)
+			}
+			head := fmt.Sprintf("shell_poll handle %d: %s", n, state)
+			if h != nil {
+				text, skipped = e.Handles.read(c.Step, h, e.handleRoom(head))
 			}
 			e.Handles.journal.Polled(c.Step, n, len(text))
-			head := fmt.Sprintf("shell_poll handle %d: %s", n, state)
-			if skipped > 0 {
-				head += fmt.Sprintf("; %s bytes before this are passed over", commas(skipped))
-			}
+			head += passedOver(skipped)
 			body := strings.TrimRight(text, "\n")
 			if body == "" {
 				body = "(no new output)"
@@ -118,7 +118,7 @@ func shellKill(e *Env) tool.Tool {
 			case h == nil && past.Orphaned:
 				return failed(fmt.Sprintf("shell_kill handle %d refused", n), "shell_kill refused", fmt.Sprintf("handle %d is %s. Nothing is left of it to end.", n, past)), nil
 			case h == nil:
-				return overAlready(n, past, ""), nil
+				return killResult(n, overAlready(n, past), ""), nil
 			}
 			was := h.over()
 			if !was {
@@ -128,19 +128,31 @@ func shellKill(e *Env) tool.Tool {
 				h.kill("shell_kill")
 				<-h.done
 			}
-			text, _ := e.Handles.read(c.Step, h)
+			head := fmt.Sprintf("shell_kill handle %d: %s", n, h.state())
+			if was {
+				head = overAlready(n, h.state())
+			}
+			text, skipped := e.Handles.read(c.Step, h, e.handleRoom(head))
 			if err := e.Handles.settle(ctx, c.Step, h); err != nil {
 				return tool.Result{}, err
 			}
-			if was {
-				return overAlready(n, h.state(), text), nil
-			}
-			return killResult(n, fmt.Sprintf("shell_kill handle %d: %s", n, h.state()), text), nil
+			return killResult(n, head+passedOver(skipped), text), nil
 		})
 }
 
-func overAlready(n int, s HandleState, text string) tool.Result {
-	return killResult(n, fmt.Sprintf("shell_kill handle %d: it had ended already: %s", n, s), text)
+// handleRoom is how many bytes of output have room in an observation below its head.
+func (e *Env) handleRoom(head string) int { return e.entryCap() - runes(head) - elisionRoom }
+
+// passedOver tells in a head of output that is not shown.
+func passedOver(skipped int64) string {
+	if skipped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s bytes before this are passed over", commas(skipped))
+}
+
+func overAlready(n int, s HandleState) string {
+	return fmt.Sprintf("shell_kill handle %d: it had ended already: %s", n, s)
 }
 
 func killResult(n int, head, text string) tool.Result {

@@ -223,9 +223,9 @@ func (h *handle) run(ctx context.Context, r *shellRun, out *recording) {
 	r.start.Over("")
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.end = HandleState{Killed: h.killed, Reason: h.reason}
 	switch res := r.last.result; {
-	case h.killed:
+	case h.killed && r.cut: // else it had ended by itself, be it in the same moment
+		h.end.Killed, h.end.Reason = true, h.reason
 		if res != nil && res.Survived {
 			h.end.Reason += ", and it could not be killed"
 		}
@@ -371,10 +371,12 @@ func (hs *Handles) find(n int) (*handle, HandleState, bool) {
 	return h, s, live || past
 }
 
-// read takes what a handle printed since the last time.
-func (hs *Handles) read(step int, h *handle) (text string, skipped int64) {
+// read takes what a handle printed since the last time: the newest of it, as far as
+// there is room. What is passed over is told by its size, since it cannot be had
+// again.
+func (hs *Handles) read(step int, h *handle, room int) (text string, skipped int64) {
 	h.mu.Lock()
-	chunk, skipped, next := h.tape.since(h.cursor, pollWindow, h.over())
+	chunk, skipped, next := h.tape.since(h.cursor, min(max(room, 1), pollWindow), h.over())
 	h.cursor = next
 	h.mu.Unlock()
 	text = string(chunk)

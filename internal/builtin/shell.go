@@ -61,7 +61,10 @@ func (e *Env) runShell(ctx context.Context, c tool.Call, line *shellLine) (tool.
 	r.run(bound)
 	out.close()
 	errs.close()
-	cut := context.Cause(bound)
+	var cut error
+	if r.cut { // else the line ended by itself, be it in the same moment
+		cut = context.Cause(bound)
+	}
 	if errors.Is(cut, errLineWall) {
 		r.start.Over(sandbox.CapWall)
 	} else {
@@ -78,12 +81,9 @@ func (e *Env) runShell(ctx context.Context, c tool.Call, line *shellLine) (tool.
 func (e *Env) shellResult(r *shellRun, stdout, stderr string, cut error) tool.Result {
 	how, decision := r.outcome(cut, seconds(e.timeout()))
 	head := "shell " + within(oneLine(r.line.text), 300) + ": " + how
-	if ran := len(r.ends); ran < r.line.stages {
-		why := "the operators skipped the rest"
-		if r.stop != nil || cut != nil {
-			why = "the rest was not run"
-		}
-		head += fmt.Sprintf("; %d of %d commands ran, %s", ran, r.line.stages, why)
+	ran := r.ran()
+	if ran < r.line.stages {
+		head += fmt.Sprintf("; %d of %d commands ran, %s", ran, r.line.stages, r.whyNotAll(ran, cut))
 	}
 	notes := r.notes(stdout, stderr, cut != nil)
 	room := e.entryCap() - runes(head) - runes(notes) - elisionRoom
@@ -98,8 +98,34 @@ func (e *Env) shellResult(r *shellRun, stdout, stderr string, cut error) tool.Re
 	}
 	return tool.Result{
 		Text: observation(head, body+notes), Decision: decision, Kind: trace.ObsTool, Target: r.line.text,
-		Failed: r.stop != nil && len(r.ends) == 0,
+		Failed: r.stop != nil && ran == 0,
 	}
+}
+
+// ran is how many commands of the line were carried out.
+func (r *shellRun) ran() (n int) {
+	for _, end := range r.ends {
+		if end.ran() {
+			n++
+		}
+	}
+	return n
+}
+
+// whyNotAll says what became of the commands of a line that were not carried out,
+// of which only so many were.
+func (r *shellRun) whyNotAll(ran int, cut error) string {
+	if r.stop != nil || cut != nil {
+		return "the rest was not run"
+	}
+	var why []string
+	if n := len(r.ends) - ran; n > 0 {
+		why = append(why, fmt.Sprintf("%d could not be started", n))
+	}
+	if len(r.ends) < r.line.stages {
+		why = append(why, "the operators skipped the rest")
+	}
+	return strings.Join(why, ", ")
 }
 
 // outcome is how the line ended, for the head and for the trace.

@@ -27,6 +27,9 @@ type stageEnd struct {
 	result *sandbox.Result // nil when nothing was started
 }
 
+// ran reports whether the stage was carried out. A cd is, without a process.
+func (e stageEnd) ran() bool { return e.result != nil || e.stage.isCd() }
+
 // how says it in words.
 func (e stageEnd) how() string {
 	if e.result == nil {
@@ -46,8 +49,9 @@ type shellRun struct {
 	out, err *os.File               // where goes what no redirect takes
 	started  func(*sandbox.Process) // told of each process; may be nil
 
-	ends []stageEnd // of every stage that ran
-	last stageEnd   // of the last pipeline that ran
+	ends []stageEnd // of every stage whose turn came
+	last stageEnd   // of the last pipeline whose turn came
+	cut  bool       // ctx, or a kill, ended a part of the line that had not ended by itself
 	// stop is why the rest of the line was not run; missing says that the reason is
 	// a program that is not there.
 	stop    error
@@ -63,8 +67,12 @@ func (r *shellRun) run(ctx context.Context) {
 			if i > 0 && (p.after == onSuccess && !ok || p.after == onFailure && ok) {
 				continue
 			}
+			if ctx.Err() != nil {
+				r.cut = true
+				return
+			}
 			r.pipeline(ctx, p)
-			if r.stop != nil || ctx.Err() != nil {
+			if r.stop != nil {
 				return
 			}
 		}
@@ -85,7 +93,7 @@ func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
 	if r.unavailable(p) {
 		return
 	}
-	ends := make([]stageEnd, len(p.stages))
+	var ends []stageEnd
 	procs := make([]*sandbox.Process, len(p.stages))
 	var in *os.File // what the stage before it prints
 	for i, s := range p.stages {
@@ -98,9 +106,10 @@ func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
 			}
 			out = between
 		}
-		ends[i] = stageEnd{stage: s, status: statusNotStart}
 		if r.stop == nil {
-			procs[i], ends[i].status, r.stop = r.stage(ctx, s, in, out)
+			end := stageEnd{stage: s}
+			procs[i], end.status, r.stop = r.stage(ctx, s, in, out)
+			ends = append(ends, end)
 		}
 		// Ours must be closed at once, or a stage would wait for an end of its input
 		// that we keep from coming.
@@ -119,12 +128,15 @@ func (r *shellRun) pipeline(ctx context.Context, p shellPipeline) {
 		if proc == nil {
 			continue
 		}
-		res, _ := proc.Wait() // the error is the cause of ctx, which the caller has
+		res, err := proc.Wait() // the error is the cause of ctx, which the caller has
+		r.cut = r.cut || err != nil || res.Killed && res.Cap == "" && r.stop == nil
 		ends[i].result, ends[i].status = res, statusOf(res)
 		r.start.Ended(res)
 	}
 	r.ends = append(r.ends, ends...)
-	r.last = ends[len(ends)-1]
+	if len(ends) > 0 {
+		r.last = ends[len(ends)-1]
+	}
 }
 
 func closeAll(files ...*os.File) {
@@ -232,6 +244,7 @@ func (r *shellRun) stage(ctx context.Context, s *shellStage, in, out *os.File) (
 		}
 		return proc, 0, nil
 	case ctx.Err() != nil:
+		r.cut = true
 		return nil, statusNotStart, nil
 	case errors.Is(err, sandbox.ErrStart), errors.Is(err, sandbox.ErrMissing):
 		say(t.err, "%s: %s", s.argv[0], reason(err))

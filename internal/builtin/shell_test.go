@@ -109,7 +109,10 @@ func TestALineIsRun(t *testing.T) {
 		{"cat < missing.txt", "shell exit 1", []string{"shell: missing.txt:"}},
 		{"echo x > nodir/f", "shell exit 1", []string{"shell: nodir/f:"}},
 		{"echo early; no-such-program-here; echo late", "shell command unavailable", []string{"early", `"no-such-program-here" is not on this machine`, "1 of 3 commands ran, the rest was not run"}},
-		{"./in.txt", "shell exit 126", []string{"shell: ./in.txt:"}},
+		{"./in.txt", "shell exit 126", []string{"shell: ./in.txt:", "0 of 1 commands ran, 1 could not be started"}},
+		{"cat < missing.txt | cat", "shell exit 0", []string{"1 of 2 commands ran, 1 could not be started", "[cat: exit 1]"}},
+		{"cat < missing.txt && echo never", "shell exit 1", []string{"0 of 2 commands ran, 1 could not be started, the operators skipped the rest"}},
+		{"cat in.txt | no-such-program-here", "shell command unavailable", []string{"0 of 2 commands ran, the rest was not run"}},
 		{"printf '%s|' 'a  b' '$x' '*' \"c\\\"d\"", "shell exit 0", []string{`a  b|$x|*|c"d|`}},
 		{"cat < /dev/null", "shell exit 0", []string{"(no output)"}},
 		{"echo '" + strings.Repeat("x", 400) + "' > /dev/null", "shell exit 0", []string{"xxx…"}},
@@ -383,8 +386,8 @@ func TestARequiredBoundaryThatCannotBeHadStopsTheLine(t *testing.T) {
 		}
 		return sandbox.Start(ctx, cmd, sandbox.Profile{Workspace: b.root})
 	}).begin
-	text, res := b.shell("sleep 300 | cat; echo late > f")
-	wantHas(t, text, "writes cannot be confined")
+	text, res := b.shell("sleep 300 | cat | cat; echo late > f")
+	wantHas(t, text, "writes cannot be confined", "1 of 4 commands ran, the rest was not run")
 	if n != 2 || b.exists("f") || res.Decision != "shell failed to start" {
 		t.Errorf("decision %q: %s", res.Decision, text)
 	}

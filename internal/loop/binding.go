@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -107,10 +108,11 @@ func contentOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// changed names a file that is not any more what it was when the question was
-// put, or nothing.
+// changed names the first file that is not any more what it was when the question
+// was put, or nothing.
 func (b binding) changed() string {
-	for path, was := range b {
+	for _, path := range slices.Sorted(maps.Keys(b)) {
+		was := b[path]
 		look, none := contentOf, ""
 		if strings.HasPrefix(was, stagedPrefix) {
 			look, none = stagedIn, stagedPrefix

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
@@ -88,13 +89,14 @@ func ending(res *sandbox.Result) string {
 }
 
 // line is a command line of the drive while it runs. What is recorded of it is one
-// row for the whole line, and one for each ceiling that a stage hit.
+// row for the whole line under each containment that its commands had, nearly always
+// the same one, and one for each ceiling that a stage hit.
 type line struct {
 	d        *drive
 	step     int
 	text     string
 	detached bool
-	applied  *sandbox.Applied // of the first command; nil: none was started
+	applied  []sandbox.Applied // of the commands, each kind of containment once
 	last     string
 }
 
@@ -109,12 +111,20 @@ func (l *line) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, er
 	p := l.d.profile
 	p.Limits.Wall = 0
 	pr, err := sandbox.Start(ctx, cmd, l.d.hidden.from(ctx, l.d.workspace, p))
-	if err == nil && l.applied == nil {
-		a := pr.Applied()
-		l.applied = &a
-		l.d.commandBegan(l.step, a, l.text)
+	if err == nil {
+		l.began(pr.Applied())
 	}
 	return pr, err
+}
+
+// began records the line when this is its first command under such a containment.
+// Where the host falls back to a weaker one in its middle, that is on record too.
+func (l *line) began(a sandbox.Applied) {
+	known := func(b sandbox.Applied) bool { return a.Rung == b.Rung && a.Mode == b.Mode }
+	if !slices.ContainsFunc(l.applied, known) {
+		l.applied = append(l.applied, a)
+		l.d.commandBegan(l.step, a, l.text)
+	}
 }
 
 func (l *line) Ended(res *sandbox.Result) {
@@ -131,11 +141,13 @@ func (l *line) Refused(re *policy.RefusedError) { l.d.toolRefused(l.step, re) }
 // the line. That of a handle is ended when the run learns of it.
 func (l *line) Over(hit sandbox.Cap) {
 	l.d.noticeGuarded(l.step)
-	if l.applied == nil || l.detached {
+	if len(l.applied) == 0 || l.detached {
 		return
 	}
 	if hit != "" {
-		l.d.capHit(l.step, *l.applied, hit)
+		l.d.capHit(l.step, l.applied[0], hit)
 	}
-	l.d.commandOver(l.step, *l.applied, l.last)
+	for _, a := range l.applied {
+		l.d.commandOver(l.step, a, l.last)
+	}
 }

@@ -83,6 +83,44 @@ func TestALongLineIsCutInItsRow(t *testing.T) {
 	}
 }
 
+// A host may fall back to a weaker boundary in the middle of a line, and both are on
+// record.
+func TestALineSaysUnderWhichBoundariesItsCommandsRan(t *testing.T) {
+	f := newFixture(t)
+	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l := d.beginLine(tool.Call{Step: 1}, "a; b; c", false).(*line)
+	for _, rung := range []sandbox.Rung{sandbox.RungNamespaces, sandbox.RungFloor, sandbox.RungNamespaces} {
+		l.began(sandbox.Applied{Rung: rung, Mode: sandbox.WorkspaceWrite})
+	}
+	l.Ended(&sandbox.Result{Exit: 2})
+	l.Over("")
+	if err := d.lease.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for e, err := range f.store.SandboxEvents(t.Context(), d.runID()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, fmt.Sprintf("%s %s %s", e.Kind, e.Backend, e.Detail))
+	}
+	var want []string
+	for _, r := range []sandbox.Rung{sandbox.RungNamespaces, sandbox.RungFloor} {
+		want = append(want, fmt.Sprintf("create %s workspace-write", r), fmt.Sprintf("exec %s a; b; c", r))
+	}
+	for _, r := range []sandbox.Rung{sandbox.RungNamespaces, sandbox.RungFloor} {
+		want = append(want, fmt.Sprintf("destroy %s exit 2", r))
+	}
+	same(t, "rows", rows[max(0, len(rows)-len(want)):], want)
+}
+
 // The ceiling of the caller bounds the line, not each of its stages.
 func TestAWallClockBoundsALineAsAWhole(t *testing.T) {
 	f := newFixture(t, shellCall("sleep 0.4; sleep 0.4; sleep 0.4; sleep 60"), scripted.Say("done"))

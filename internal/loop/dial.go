@@ -28,25 +28,27 @@ func (d *drive) dialling(ctx context.Context) context.Context {
 }
 
 // pinned holds every address that the provider dials to what was authorised by
-// name.
+// name, under the policy as it is now: a client may go on dialling on a goroutine of
+// its own when its request is over, while the run's policy changes.
 func (d *drive) pinned(ctx context.Context) context.Context {
 	if len(d.host.Provider.Endpoints()) == 0 {
 		return ctx
 	}
-	return provider.WithDialCheck(ctx, d.judgeDial)
+	pol := d.policy
+	return provider.WithDialCheck(ctx, func(host string, addr netip.AddrPort) error { return d.judgeDial(pol, host, addr) })
 }
 
 // judgeDial refuses an address behind a host's name that the name must not lead
 // to: one that a rule denies, or one below the floor. A program that named a
 // local address itself, as for a model server of its own, meant it.
-func (d *drive) judgeDial(host string, addr netip.AddrPort) error {
+func (d *drive) judgeDial(pol policy.Policy, host string, addr netip.AddrPort) error {
 	need := policy.Need{Act: policy.Net, Target: net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(addr.Port()))), Resolved: addr.String()}
 	local := os.Getenv(allowLocalEnv) == "1" || d.namesLocal(host)
 	if reason, refused := policy.FloorRefuses(addr.Addr(), local); refused {
 		refusal := &policy.RefusedError{Act: policy.Net, Target: need.Target, Rule: reason, Layer: policy.LayerFloor}
 		return fmt.Errorf("%s leads to %s: %w", host, addr.Addr(), refusal)
 	}
-	if v := d.policy.ForProvider(need.Target).Check(need); v.Effect == policy.Deny {
+	if v := pol.ForProvider(need.Target).Check(need); v.Effect == policy.Deny {
 		return fmt.Errorf("%s leads to %s: %w", host, addr.Addr(), v.Refusal(need))
 	}
 	return nil

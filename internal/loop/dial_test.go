@@ -129,3 +129,26 @@ func TestAnAddressIsJudgedWhenAProviderIsAskedWhetherItIsThere(t *testing.T) {
 		t.Errorf("%d completions", n)
 	}
 }
+
+// A client may go on dialling for a request that is over. It is judged by what held
+// when the request was made, beside whatever the run does meanwhile.
+func TestADialThatOutlivesItsRequestIsJudgedByThePolicyOfThat(t *testing.T) {
+	f := newFixture(t)
+	f.model(&dialler{url: "https://api.example.com"})
+	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	check := provider.DialCheckOf(d.pinned(t.Context()))
+	addr := netip.MustParseAddrPort("93.184.216.34:443")
+	done := make(chan error)
+	go func() { done <- check("api.example.com", addr) }()
+	d.remember([]policy.Rule{{Act: policy.Net, Effect: policy.Deny, Pattern: "93.184.216.34"}})
+	if err := <-done; err != nil {
+		t.Errorf("the dial of the earlier request: %v", err)
+	}
+	if err := provider.DialCheckOf(d.pinned(t.Context()))("api.example.com", addr); !errors.Is(err, policy.ErrRefused) {
+		t.Errorf("the dial of a later request: %v", err)
+	}
+}

@@ -103,21 +103,22 @@ type drive struct {
 	owed          int64        // tokens of approvers, and of a fold whose step died, drawn with the next step
 	reply         string
 	route         route
-	granted       map[string]bool         // hosts of the provider that a person agreed to
-	settled       bool                    // whether this turn is work has been decided
-	verdict       store.GateOutcome       // of the gate on the last committed step, as a dead drive left it
-	otherGate     bool                    // the resume states another criterion than the one that judged so far
-	untold        string                  // a verdict that it did not come to tell
-	due           []store.PendingApproval // approved, and not yet carried out
-	saidBefore    []store.PendingApproval // decided about calls of the step to come, before a crash
-	leftOpen      []store.PendingApproval // put by a dead drive for the step to come, or for the provider's host, and not decided
-	askedBefore   bool                    // a dead drive left questions or plans open
-	accounts      []store.Attempt         // calls of the step to come that are known to have ended
-	writes        []store.WriteIntent     // changes that the step to come made before a crash
-	announced     atomic.Int64            // changes that this drive has announced
-	answers       []store.PendingQuestion // given, and never told
-	verdicts      []store.PendingPlan     // likewise
-	orphans       []store.ProcessHandle   // handles that were lost with an earlier process
+	granted       map[string]bool          // hosts of the provider that a person agreed to
+	settled       bool                     // whether this turn is work has been decided
+	verdict       store.GateOutcome        // of the gate on the last committed step, as a dead drive left it
+	otherGate     bool                     // the resume states another criterion than the one that judged so far
+	untold        string                   // a verdict that it did not come to tell
+	due           []store.PendingApproval  // approved, and not yet carried out
+	saidBefore    []store.PendingApproval  // decided about calls of the step to come, before a crash
+	begunBefore   map[trace.RequestID]bool // approved calls of the step to come that had begun before a crash
+	leftOpen      []store.PendingApproval  // put by a dead drive for the step to come, or for the provider's host, and not decided
+	askedBefore   bool                     // a dead drive left questions or plans open
+	accounts      []store.Attempt          // calls of the step to come that are known to have ended
+	writes        []store.WriteIntent      // changes that the step to come made before a crash
+	announced     atomic.Int64             // changes that this drive has announced
+	answers       []store.PendingQuestion  // given, and never told
+	verdicts      []store.PendingPlan      // likewise
+	orphans       []store.ProcessHandle    // handles that were lost with an earlier process
 }
 
 // Run drives a new run of c to an outcome. turn is nil for a one-shot task.
@@ -357,7 +358,14 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 		return out, errors.Join(err, failed)
 	}
 	d.warnOfGate()
-	return d.catchUp(ctx)
+	lost, err := d.lostImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if out, err := d.catchUp(ctx); out != nil || err != nil {
+		return out, err
+	}
+	return nil, d.tellLostImages(ctx, lost)
 }
 
 // step is one pass of the loop: observe, reason, act, commit, check, stop.

@@ -138,12 +138,16 @@ func (e *egress) report(p proxy.Dial) {
 
 // settle records what was dialled since the last time, and lets the proxy follow
 // what the policy has become.
-func (e *egress) settle(d *drive) {
+func (e *egress) settle(d *drive) { e.attend(d, d.last+1) }
+
+// attend is settle for the commands of any step: what a person approved later is
+// carried out behind the step that asked.
+func (e *egress) attend(d *drive, step int) {
 	if e.policy.Load() == nil {
 		return
 	}
 	e.record(d)
-	e.follow(d.policy, d.last+1)
+	e.follow(d.policy, step)
 }
 
 func (e *egress) record(d *drive) {

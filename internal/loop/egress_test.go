@@ -330,6 +330,32 @@ func TestANarrowerPolicyHoldsForTheNextDial(t *testing.T) {
 	}
 }
 
+// What a person approves later is carried out before the next step begins, and its
+// dials follow the rules that were remembered, in the name of the step that asked.
+func TestACommandThatIsApprovedLaterDialsUnderTheRulesOfTheRun(t *testing.T) {
+	named, other := newSite(t), newSite(t)
+	f := networked(t, named.host(), other.host())
+	f.host.Policy = f.host.Policy.Layer("ask").AskExec("env *")
+	deny := []policy.Rule{{Act: policy.Net, Effect: policy.Deny, Pattern: other.host()}}
+	f.host.Approver = approve.ApproverFunc(func(_ context.Context, r approve.Request) (approve.Decision, error) {
+		if r.Step == 1 {
+			return approve.Approve(deny...), nil
+		}
+		return approve.Defer(), nil
+	})
+	f.script(client(named.URL, false), client(other.URL, false))
+	res := f.must(trace.AwaitingApproval)
+	m := f.script(scripted.Say("done"))
+	if end, err := f.resume(res.RunID, approving(res, approve.Approve())); err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	contains(t, "the results", resultsOf(m), "answer 200 hello", "answer 403 the harness refused "+other.host())
+	if named.hits.Load() != 1 || other.hits.Load() != 0 {
+		t.Errorf("%d and %d requests came, want 1 and 0", named.hits.Load(), other.hits.Load())
+	}
+	same(t, "dials", f.dials(res.RunID), []string{"1 " + named.host(), "2 " + other.host()})
+}
+
 func TestTheDialsOfTheLastStepAreRecorded(t *testing.T) {
 	named := newSite(t)
 	f := networked(t, named.host())

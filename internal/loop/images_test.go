@@ -2,10 +2,12 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/compatible"
@@ -101,6 +103,60 @@ func TestAnImageOfAToolRidesOneRequestOnly(t *testing.T) {
 		if got := len(m.Requests()[i].Media); got != want {
 			t.Errorf("request %d has %d images, want %d", i, got, want)
 		}
+	}
+}
+
+// An image that waits for the next request is nowhere but in this process.
+func TestImagesThatNobodySawBeforeAPauseAreSaidToBeMissing(t *testing.T) {
+	f := newFixture(t)
+	shot := camera{[]provider.Media{picture(t, 9), picture(t, 8)}}
+	f.host.Policy, f.host.Approver = open.AskWrite("*").AllowExec("probe"), deferring
+	f.host.Provider = scripted.New(scripted.Calls(scripted.Tool("probe", nil), scripted.Tool("write_file", map[string]string{"path": "a.txt", "content": "x"})))
+	paused := f.must(trace.AwaitingApproval, withTools(shot))
+	// The drive that goes on dies before the model has answered, and so twice.
+	box := Resumption{Defaults: task.Contract{Tools: tool.Toolbox{shot}}}
+	for i := range 2 {
+		r := box
+		if i == 0 {
+			r.Decision = &Decision{ID: paused.Outcome.RequestID, Decision: approve.Approve()}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.host.Provider = scripted.New(func(context.Context, *provider.Request) (*provider.Response, error) {
+			cancel()
+			return nil, context.Canceled
+		})
+		if _, err := Resume(ctx, f.host, paused.RunID, r); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	m := scripted.New(scripted.Say("done"))
+	f.host.Provider = m
+	if end, err := f.resume(paused.RunID, box); err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	if n := strings.Count(lastUser(m), "before you saw 2 images"); n != 1 {
+		t.Errorf("the model is told %d times:\n%s", n, lastUser(m))
+	}
+}
+
+func TestAnImageOfACallThatIsApprovedLaterRides(t *testing.T) {
+	f := newFixture(t)
+	shot := camera{[]provider.Media{picture(t, 9)}}
+	f.host.Policy, f.host.Approver = open.AskExec("probe"), deferring
+	f.host.Provider = scripted.New(scripted.Call("probe", nil))
+	paused := f.must(trace.AwaitingApproval, withTools(shot))
+	m := scripted.New(scripted.Say("done"))
+	f.host.Provider = m
+	r := approving(paused, approve.Approve())
+	r.Defaults = task.Contract{Tools: tool.Toolbox{shot}}
+	if end, err := f.resume(paused.RunID, r); err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	if n := len(m.Requests()[0].Media); n != 1 {
+		t.Errorf("the request has %d images, want 1", n)
+	}
+	if strings.Contains(lastUser(m), "before you saw") {
+		t.Error("the model is told that it misses an image which it has")
 	}
 }
 

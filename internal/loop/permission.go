@@ -250,24 +250,6 @@ func (d *drive) decidedBefore(st *step, c *call, req approve.Request) (store.Pen
 	return store.PendingApproval{}, false
 }
 
-// unused reports whether an approval that was given before a crash, and that the
-// step made again has not used, stands for nothing that was done. What another call
-// did in its place is nothing of it. Of a command of the library nobody can tell
-// whether the dead drive had started it.
-func (d *drive) unused(p store.PendingApproval) bool {
-	entry, ok := d.catalogue.byName[p.Tool]
-	if p.Verdict != store.Approve || ok && entry.builtin && p.Act == string(policy.Exec) {
-		return false
-	}
-	return !d.hasAccountOf(p) && !slices.ContainsFunc(d.writes, func(w store.WriteIntent) bool {
-		if w.Step != p.Step || w.CallIndex != p.CallIndex || w.Tool != p.Tool {
-			return false
-		}
-		made, err := factsOf(w)
-		return err != nil || len(p.Modified) > 0 || made.Call == fingerprintOf(p.Tool, p.Arguments)
-	})
-}
-
 // openBefore takes up the request about this very call, and about the same files,
 // that an earlier drive of its step left open: who answers from another process is
 // shown one, and what is said to it counts. It is 0 where there is none.
@@ -326,6 +308,7 @@ func (d *drive) applyDecision(ctx context.Context, st *step, c *call, asks []jud
 	if err := d.rememberRow(row); err != nil {
 		return false, err
 	}
+	c.approved = &row
 	if len(row.Modified) == 0 {
 		return true, nil
 	}

@@ -122,7 +122,7 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	if err != nil || !ok {
 		return err
 	}
-	if c.spec.IsIndeterminate() && !entry.builtin {
+	if d.journals(c) {
 		turn := st.turn()
 		c.attempt, _, err = d.store.OpenAttempt(ctx, d.lease, store.Attempt{
 			Step: st.n, CallIndex: c.index, CallID: c.id, Tool: c.name, Arguments: c.args, Turn: &turn,
@@ -268,6 +268,10 @@ func (d *drive) runBatch(ctx context.Context, st *step, batch []*call) error {
 	// What has an effect waits for the record of its permission. A read has none:
 	// what is recorded joins the step, or is written within a few milliseconds.
 	if slices.ContainsFunc(ready, func(c *call) bool { return !c.spec.IsReadOnly() }) {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		d.announceApproved(st, ready)
 		if err := d.lease.Flush(ctx); err != nil {
 			return err
 		}

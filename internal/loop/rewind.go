@@ -137,7 +137,9 @@ func (r *rewind) run(ctx context.Context, what Undo) error {
 
 func (r *rewind) add(ctx context.Context, i trace.RewoundItem, edits ...int64) error {
 	r.out.Files = append(r.out.Files, i)
-	return r.row.Add(ctx, store.RewindItem{Kind: store.RewindFile, Name: i.Name, Verdict: string(i.Verdict), Detail: i.Detail}, edits...)
+	// What was done is recorded also when ctx ended meanwhile: a change that does not
+	// read as taken back would be taken back a second time.
+	return r.row.Add(context.WithoutCancel(ctx), store.RewindItem{Kind: store.RewindFile, Name: i.Name, Verdict: string(i.Verdict), Detail: i.Detail}, edits...)
 }
 
 // all takes back the whole run: its waiting children, its files in the order of
@@ -177,14 +179,23 @@ func items(from []store.RewindItem) []trace.RewoundItem {
 	return out
 }
 
+// path takes one file back. It is looked for as it is spelt, since a link may stand
+// in its place by now, and then as what the name leads to.
 func (r *rewind) path(ctx context.Context, path string) error {
-	real, err := r.ws.Canonical(path)
+	spelt, err := r.ws.Resolve(path)
 	if err != nil {
 		return err
 	}
-	p, err := r.store.RestorePointOf(ctx, r.row.RunID, real)
+	p, err := r.store.RestorePointOf(ctx, r.row.RunID, spelt)
 	if errors.Is(err, store.ErrNotFound) {
-		return r.add(ctx, trace.RewoundItem{Name: real, Verdict: trace.NotRecorded, Detail: "the run never wrote it"})
+		var real string
+		if real, err = r.ws.Canonical(path); err != nil {
+			return err
+		}
+		p, err = r.store.RestorePointOf(ctx, r.row.RunID, real)
+		if errors.Is(err, store.ErrNotFound) {
+			return r.add(ctx, trace.RewoundItem{Name: real, Verdict: trace.NotRecorded, Detail: "the run never wrote it"})
+		}
 	}
 	if err != nil {
 		return err

@@ -256,7 +256,10 @@ func TestAHardLinkedFileOutsideIsNotReachedByAnUndo(t *testing.T) {
 }
 
 func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
-	for name, undo := range map[string]Undo{"whole run": {All: true}, "one step": {Step: 1}, "later steps": {From: 1}} {
+	for name, undo := range map[string]Undo{
+		"whole run": {All: true}, "one step": {Step: 1}, "later steps": {From: 1},
+		"one file": {Path: "made.txt"}, "a file that was there": {Path: "./kept.txt"}, "a file below a link": {Path: "dir/in.txt"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t,
 				scripted.Calls(
@@ -277,6 +280,9 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 				}
 			}
 			want := map[string]trace.Undone{"made.txt": trace.Stale, "kept.txt": trace.Stale, "dir/in.txt": trace.Stale}
+			if undo.Path != "" {
+				want = map[string]trace.Undone{filepath.ToSlash(filepath.Clean(undo.Path)): trace.Stale}
+			}
 			if diff := cmp.Diff(want, verdicts(f.rewind(res.RunID, undo))); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
@@ -284,6 +290,50 @@ func TestALinkInTheFilesPlaceIsNotFollowedByAnUndo(t *testing.T) {
 				t.Errorf("files that the run never wrote are %q and %q", f.read("precious.txt"), f.read("other/in.txt"))
 			}
 		})
+	}
+}
+
+// stoppedWhen is a context that ends at the first look at it behind something.
+type stoppedWhen struct {
+	context.Context
+	cancel context.CancelFunc
+	behind func() bool
+}
+
+func (c *stoppedWhen) Err() error {
+	if c.behind() {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// An undo that is broken off has recorded what it did, and the next one takes back
+// the rest.
+func TestAnUndoThatIsBrokenOffHasRecordedWhatItDid(t *testing.T) {
+	for _, what := range []Undo{{Step: 1}, {All: true}} {
+		f := newFixture(t, scripted.Calls(
+			scripted.Tool("edit_file", map[string]string{"path": "a.txt", "search": "one", "replace": "two"}),
+			scripted.Tool("edit_file", map[string]string{"path": "b.txt", "search": "one", "replace": "two"}),
+		), scripted.Say("done"))
+		f.write("a.txt", "one\n")
+		f.write("b.txt", "one\n")
+		res := f.must(trace.Finished)
+		undone := func(path string) bool { return f.read(path) == "one\n" }
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := &stoppedWhen{ctx, cancel, func() bool { return undone("a.txt") || undone("b.txt") }}
+		if _, err := Rewind(stopped, f.host, res.RunID, what); !errors.Is(err, context.Canceled) || undone("a.txt") == undone("b.txt") {
+			t.Errorf("%+v: %v; a.txt %q, b.txt %q", what, err, f.read("a.txt"), f.read("b.txt"))
+		}
+		cancel()
+		for _, e := range f.edits(res.RunID) {
+			if undone(e.Path) != (e.Reverted != 0) {
+				t.Errorf("%+v: %s is undone: %t, and its edit says %+v", what, e.Path, undone(e.Path), e)
+			}
+		}
+		f.rewind(res.RunID, what)
+		if !undone("a.txt") || !undone("b.txt") {
+			t.Errorf("%+v: a.txt %q, b.txt %q", what, f.read("a.txt"), f.read("b.txt"))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -151,6 +152,8 @@ type call struct {
 	spec  tool.Spec
 	early *early // the read that this call is was started while the completion streamed in
 	grant *grant // a person has already agreed to this very act
+
+	approved *store.PendingApproval // the request whose answer lets it happen; nil: nobody was asked
 
 	journal *journal // of what it writes; made when it first needs a workspace
 

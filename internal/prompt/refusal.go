@@ -171,6 +171,13 @@ func ImagesRefused(n int) string {
 		plural(n, "image", "images"), n, plural(n, "image", "images")))
 }
 
+// ImagesLost tells that the run was interrupted before a request carried images of
+// the step before.
+func ImagesLost(n int) string {
+	return message(fmt.Sprintf("[%s not shown] The run was interrupted before you saw %d %s of the step before. Ask for what you still need to see.",
+		plural(n, "image", "images"), n, plural(n, "image", "images")))
+}
+
 // GuardedChanged tells that a command changed places whose content is run or
 // obeyed later by other programs.
 func GuardedChanged(paths []string) string {
