@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 )
@@ -14,10 +14,8 @@ const sandboxExec = "/usr/bin/sandbox-exec"
 func above(paths []string) []string {
 	var out []string
 	for _, p := range paths {
-		for _, dir := range parents(p) {
-			if dir != filepath.Dir(dir) {
-				out = append(out, dir)
-			}
+		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			out = append(out, dir)
 		}
 	}
 	slices.Sort(out)
