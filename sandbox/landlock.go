@@ -187,7 +187,11 @@ var hostFiles = fileView{
 // With ownDevices reading is not granted in /dev either, but for shared memory: the
 // terminals of the user are there, and whoever reads from one takes what is typed.
 func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
-	if len(denied) == 0 && !(ownDevices && len(fs.list("/")) > 0) { // it may be unreadable
+	top := []entry{}
+	if len(denied) > 0 || ownDevices {
+		top = fs.list("/")
+	}
+	if len(denied) == 0 && len(top) == 0 { // it may be unreadable
 		return []landlockRule{{"/", readRights}}
 	}
 	rules := []landlockRule{{"/", fsReadDir}}
@@ -198,20 +202,20 @@ func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
 			onTheWay[dir] = true
 		}
 	}
-	if ownDevices {
-		onTheWay[deviceDir] = true
-	}
-	var walk func(dir string)
-	walk = func(dir string) {
-		for _, e := range fs.list(dir) {
+	var walk func(dir string, entries []entry)
+	walk = func(dir string, entries []entry) {
+		for _, e := range entries {
 			path := filepath.Join(dir, e.name)
 			switch {
 			case e.link:
 				// A link is judged by what it leads to.
 			case hidden[path]:
-			case ownDevices && dir == deviceDir && path != sharedMemory:
+			case ownDevices && path == deviceDir:
+				if fs.exists(sharedMemory) {
+					walk(deviceDir, []entry{{name: filepath.Base(sharedMemory), dir: true}})
+				}
 			case onTheWay[path]:
-				walk(path)
+				walk(path, fs.list(path))
 			case e.dir:
 				rules = append(rules, landlockRule{path, readRights})
 			default:
@@ -219,7 +223,7 @@ func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
 			}
 		}
 	}
-	walk("/")
+	walk("/", top)
 	return rules
 }
 
