@@ -126,6 +126,7 @@ type containerWish struct {
 	readOnly   bool
 	writable   []string // further directories to write; none when readOnly
 	temp       string
+	keptTemp   bool     // it outlasts the command, and so do the entries in it
 	programs   []string // where toolchains start their programs from
 	program    string   // the program to be started
 	systemRoot string
@@ -192,7 +193,8 @@ func trees(dirs []string) []grant {
 // containerName is the name of the container for a boundary. Entries in access lists
 // outlast a command, so every boundary has a name of its own: a run that may only
 // read does not find what one that may write was given, nor does a run in another
-// workspace. Equal boundaries share one, also between processes.
+// workspace, nor one with a private temporary directory what one with a shared one
+// was, in which that of the private ones lies. Equal boundaries share one, also between processes.
 func containerName(w containerWish) string {
 	parts := []string{fmt.Sprintf("read-only=%t network=%t", w.readOnly, w.network), winFold(w.workspace)}
 	if !w.readOnly {
@@ -202,6 +204,9 @@ func containerName(w containerWish) string {
 		}
 		slices.Sort(writable)
 		parts = append(parts, slices.Compact(writable)...)
+	}
+	if w.keptTemp {
+		parts = append(parts, "temp="+winFold(w.temp))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "io-harness-go." + hex.EncodeToString(sum[:16])

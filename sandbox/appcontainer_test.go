@@ -189,16 +189,17 @@ func TestEachBoundaryHasAContainerOfItsOwn(t *testing.T) {
 		change func(*containerWish)
 		same   bool
 	}{
-		"again":                        {func(*containerWish) {}, true},
-		"another spelling":             {func(w *containerWish) { w.workspace = `c:\users\me\SRC\app\` }, true},
-		"another order":                {func(w *containerWish) { slices.Reverse(w.writable) }, true},
-		"another temporary directory":  {func(w *containerWish) { w.temp += "2" }, true},
-		"another program":              {func(w *containerWish) { w.program = `C:\x\y.exe` }, true},
-		"another workspace":            {func(w *containerWish) { w.workspace += "2" }, false},
-		"another directory to write":   {func(w *containerWish) { w.writable[0] += "2" }, false},
-		"nothing to write":             {func(w *containerWish) { w.readOnly = true }, false},
-		"a network":                    {func(w *containerWish) { w.network = true }, false},
-		"a workspace that was a cache": {func(w *containerWish) { w.workspace, w.writable[1] = w.writable[1], w.workspace }, false},
+		"again":                            {func(*containerWish) {}, true},
+		"another spelling":                 {func(w *containerWish) { w.workspace = `c:\users\me\SRC\app\` }, true},
+		"another order":                    {func(w *containerWish) { slices.Reverse(w.writable) }, true},
+		"another temporary directory":      {func(w *containerWish) { w.temp += "2" }, true},
+		"another program":                  {func(w *containerWish) { w.program = `C:\x\y.exe` }, true},
+		"another workspace":                {func(w *containerWish) { w.workspace += "2" }, false},
+		"another directory to write":       {func(w *containerWish) { w.writable[0] += "2" }, false},
+		"a temporary directory that stays": {func(w *containerWish) { w.keptTemp = true }, false},
+		"nothing to write":                 {func(w *containerWish) { w.readOnly = true }, false},
+		"a network":                        {func(w *containerWish) { w.network = true }, false},
+		"a workspace that was a cache":     {func(w *containerWish) { w.workspace, w.writable[1] = w.writable[1], w.workspace }, false},
 	} {
 		w := sampleWish()
 		tc.change(&w)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -86,6 +87,7 @@ func (s *spec) containerWish() (containerWish, error) {
 		workspace:  s.work,
 		readOnly:   s.profile.Mode == ReadOnly,
 		temp:       s.temp,
+		keptTemp:   !strings.HasPrefix(filepath.Base(s.temp), tempPrefix),
 		program:    s.path,
 		systemRoot: root,
 		home:       home,

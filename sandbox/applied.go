@@ -37,7 +37,7 @@ const (
 	KillCgroup    KillScope = "cgroup"        // every process, whatever it did
 	KillNamespace KillScope = "pid-namespace" // every process, whatever it did
 	KillMarker    KillScope = "group+marker"  // the group, and whoever still carries the run's marker variable
-	KillGroup     KillScope = "group"         // the process group
+	KillGroup     KillScope = "group"         // the process group; on Windows the program alone
 	KillJob       KillScope = "job"           // every process, whatever it did
 )
 

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +26,8 @@ import (
 // needed for that, and none is used; the host's own group is never changed.
 
 const cgroupPrefix = "harness-"
+
+const procsFile = "cgroup.procs"
 
 // maxPid is the highest process id that Linux gives out.
 const maxPid = 1 << 22
@@ -41,7 +46,7 @@ func newCgroup(parent string) (*cgroup, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	procs := filepath.Join(dir, "cgroup.procs")
+	procs := filepath.Join(dir, procsFile)
 	// Not by package os, which would have the poller watch it.
 	fd, err := unix.Open(procs, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,24 +70,51 @@ func (g *cgroup) killable() error {
 	return nil
 }
 
+// pids are the living processes of the group and of the groups in it, which root can
+// make where nothing is confined.
 func (g *cgroup) pids() []int {
 	out, _ := g.members()
+	for _, dir := range nested(g.dir) {
+		if b, err := os.ReadFile(filepath.Join(dir, procsFile)); err == nil {
+			out = append(out, listed(b)...)
+		}
+	}
 	return out
 }
 
-// members are the living processes of the group. It opens nothing.
+// members are the living processes of the group itself. It opens nothing.
 func (g *cgroup) members() ([]int, error) {
 	b, err := io.ReadAll(io.NewSectionReader(g.procs, 0, math.MaxInt64))
 	if err != nil {
 		return nil, err
 	}
+	return listed(b), nil
+}
+
+func listed(b []byte) []int {
 	var out []int
 	for line := range bytes.Lines(b) {
 		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
 			out = append(out, pid)
 		}
 	}
-	return out, nil
+	return out
+}
+
+// nested are the groups in a group, those in others first.
+func nested(dir string) []string {
+	if fi, err := os.Lstat(dir); err == nil && fi.Sys().(*syscall.Stat_t).Nlink == 2 {
+		return nil // the kernel counts them
+	}
+	var out []string
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != dir {
+			out = append(out, path)
+		}
+		return nil
+	})
+	slices.Reverse(out)
+	return out
 }
 
 // cpu is the processor time of everything that was ever in the group. Every kernel
@@ -110,7 +142,7 @@ func (g *cgroup) kill() {
 func (g *cgroup) remove() {
 	_ = g.procs.Close()
 	for range 200 {
-		err := unix.Rmdir(g.dir)
+		err := g.rmdir()
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return
 		}
@@ -118,6 +150,17 @@ func (g *cgroup) remove() {
 		time.Sleep(5 * time.Millisecond)
 	}
 	// What is left is taken by the sweep of a later start.
+}
+
+func (g *cgroup) rmdir() error {
+	err := unix.Rmdir(g.dir)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	for _, dir := range nested(g.dir) {
+		_ = unix.Rmdir(dir)
+	}
+	return unix.Rmdir(g.dir)
 }
 
 // ownCgroup is the directory of the group that this process is in.
@@ -195,6 +238,6 @@ func sweepCgroups(parent string) {
 		}
 		g := &cgroup{dir: filepath.Join(parent, d.Name())}
 		g.kill()
-		_ = os.Remove(g.dir)
+		_ = g.rmdir()
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hostFixture is a host program that is killed while a command of it runs. It
@@ -30,9 +30,46 @@ func hostFixture(args []string) int {
 		fmt.Printf("ended early: %+v %v\n", r, err)
 		return 1
 	}
-	fmt.Println(strings.Trim(fmt.Sprint(pr.Pids()), "[]"))
+	for _, pid := range pr.Pids() {
+		st, _ := readStat(pid)
+		fmt.Print(seen{pid, st.start}, " ")
+	}
+	fmt.Println()
 	time.Sleep(time.Minute)
 	return 0
+}
+
+// seen is a process as it was met. An id alone is given to another process later.
+type seen struct {
+	pid   int
+	start uint64
+}
+
+func (s seen) String() string { return fmt.Sprintf("%d/%d", s.pid, s.start) }
+
+// lives reports whether it still runs; one that was killed may take a moment to be
+// gone.
+func (s seen) lives() bool {
+	for range 100 {
+		st, ok := readStat(s.pid)
+		if !ok || st.start != s.start || st.state == 'Z' || st.state == 'X' {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
+}
+
+// end kills it and nobody else.
+func (s seen) end() {
+	fd, err := unix.PidfdOpen(s.pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if st, ok := readStat(s.pid); ok && st.start == s.start {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
 }
 
 func TestACommandDiesWithItsHost(t *testing.T) {
@@ -54,34 +91,32 @@ func TestACommandDiesWithItsHost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var pids []int
+			var pids []seen
 			for f := range strings.FieldsSeq(line) {
-				pid, err := strconv.Atoi(f)
-				if err != nil {
+				var s seen
+				if _, err := fmt.Sscanf(f, "%d/%d", &s.pid, &s.start); err != nil {
 					t.Fatalf("the host said %q", line)
 				}
-				pids = append(pids, pid)
+				pids = append(pids, s)
 			}
 			if len(pids) < 3 {
 				t.Fatalf("processes %v, want the whole tree", pids)
 			}
 			_ = host.Process.Kill()
 			_ = host.Wait()
-			if alive(pids[0]) {
+			if pids[0].lives() {
 				t.Error("the program outlives its host")
 			}
 			if h.cgroup != "" {
 				sweepCgroups(h.cgroup) // as the next host program does when it starts
 			} else if rung != RungNamespaces {
-				for _, pid := range pids[1:] {
-					if p, err := os.FindProcess(pid); err == nil {
-						_ = p.Kill() // the documented limit: nothing ties them to the host
-					}
+				for _, s := range pids[1:] {
+					s.end() // the documented limit: nothing ties them to the host
 				}
 			}
-			for _, pid := range pids {
-				if alive(pid) {
-					t.Errorf("process %d of %v outlives its host", pid, pids)
+			for _, s := range pids {
+				if s.lives() {
+					t.Errorf("process %v of %v outlives its host", s, pids)
 				}
 			}
 			if h.cgroup != "" {

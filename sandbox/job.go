@@ -47,9 +47,10 @@ func (p jobPlan) capOf(u jobUse) Cap {
 	return ""
 }
 
-// isBatch reports whether path is a file that the command interpreter reads.
+// isBatch reports whether path is a file that the command interpreter reads. The
+// system passes over points and spaces at the end of a name.
 func isBatch(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
+	switch strings.ToLower(filepath.Ext(strings.TrimRight(path, ". "))) {
 	case ".bat", ".cmd":
 		return true
 	}

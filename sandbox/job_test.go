@@ -49,6 +49,8 @@ func TestBatchFilesTakeNoArgumentsThatAreCommands(t *testing.T) {
 		{`c:\x.bat`, `a"b`, false},
 		{`c:\x.bat`, "a\nb", false},
 		{`c:\x.bat`, "^", false},
+		{`c:\x.bat.`, "a&calc", false},
+		{`c:\x.CMD . `, "a&calc", false},
 		{`c:\x.exe`, "a&b", true},
 		{`c:\a&b\x.cmd`, "install", false},
 		{`c:\a&b\x.exe`, "install", true},

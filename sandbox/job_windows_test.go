@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,6 +115,17 @@ func TestWhatACommandGetsOfItsHost(t *testing.T) {
 	}
 }
 
+// A variable may hold half of a character: the system does not look at it.
+func TestAnEnvironmentIsHandedOnAsItIs(t *testing.T) {
+	want := []uint16{'A', '=', 'x', 0xd800, 'y', 0, 'B', '=', 0, 0}
+	if got := environmentBlock([]string{"A=x\xed\xa0\x80y", "C=\x00", "B="}); !slices.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	if got := environmentBlock(nil); !slices.Equal(got, []uint16{0, 0}) {
+		t.Errorf("without variables: %x", got)
+	}
+}
+
 // Closing a job reaches what has left its parent, its group and its console; without
 // one such a process stays.
 func TestAJobEndsADetachedGrandchild(t *testing.T) {
@@ -163,6 +175,13 @@ func TestAJobEndsADetachedGrandchild(t *testing.T) {
 			}
 			if _, err := os.Stat(pidfile); err != nil {
 				t.Skip("the time was up before there was a grandchild")
+			}
+			return r
+		}},
+		{"when it was not contained", Profile{Mode: FullAccess}, true, func(t *testing.T, pidfile string, p Profile) *Result {
+			r := mustRun(t, program("windows-orphan", pidfile), p)
+			if r.Applied.Kill != KillJob || r.Applied.Rung != RungNone {
+				t.Errorf("got %+v", r.Applied)
 			}
 			return r
 		}},

@@ -89,6 +89,11 @@ type landlockPlan struct {
 // devices are what programs expect to be able to write.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
+const (
+	deviceDir    = "/dev"
+	sharedMemory = deviceDir + "/shm"
+)
+
 // planLandlock lays out the ruleset of one command for a kernel of the given
 // version. list names the entries of a directory and exists filters paths; both
 // come in so that the plan is tested without a kernel.
@@ -112,7 +117,8 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 		p.scope &^= scopeAbstract
 	}
 	write := p.writeRights()
-	p.rules = readRules(s.denied, fs)
+	// In namespaces /dev is the command's own, and lies elsewhere.
+	p.rules = readRules(s.denied, s.rung == RungLandlock, fs)
 	for _, dir := range s.roots {
 		p.add(dir, write&^beneathDenied(dir, s.denied), fs)
 	}
@@ -121,7 +127,7 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 		p.add(d, deviceRights, fs)
 	}
 	if s.profile.Mode != ReadOnly {
-		p.add("/dev/shm", write&^holdingDenied("/dev/shm", s.denied), fs)
+		p.add(sharedMemory, write&^holdingDenied(sharedMemory, s.denied), fs)
 	}
 	if p.fs&fsResolveUnix != 0 {
 		// A project's own sockets work; those of other programs do not.
@@ -177,8 +183,15 @@ var hostFiles = fileView{
 // other entries is granted. Listing stays allowed everywhere: names are not
 // hidden, contents are. What is created in such a directory while the command
 // runs can be read by the next command only.
-func readRules(denied []string, fs fileView) []landlockRule {
-	if len(denied) == 0 {
+//
+// With ownDevices reading is not granted in /dev either, but for shared memory: the
+// terminals of the user are there, and whoever reads from one takes what is typed.
+func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
+	top := []entry{}
+	if len(denied) > 0 || ownDevices {
+		top = fs.list("/")
+	}
+	if len(denied) == 0 && len(top) == 0 { // it may be unreadable
 		return []landlockRule{{"/", readRights}}
 	}
 	rules := []landlockRule{{"/", fsReadDir}}
@@ -189,16 +202,20 @@ func readRules(denied []string, fs fileView) []landlockRule {
 			onTheWay[dir] = true
 		}
 	}
-	var walk func(dir string)
-	walk = func(dir string) {
-		for _, e := range fs.list(dir) {
+	var walk func(dir string, entries []entry)
+	walk = func(dir string, entries []entry) {
+		for _, e := range entries {
 			path := filepath.Join(dir, e.name)
 			switch {
 			case e.link:
 				// A link is judged by what it leads to.
 			case hidden[path]:
+			case ownDevices && path == deviceDir:
+				if fs.exists(sharedMemory) {
+					walk(deviceDir, []entry{{name: filepath.Base(sharedMemory), dir: true}})
+				}
 			case onTheWay[path]:
-				walk(path)
+				walk(path, fs.list(path))
 			case e.dir:
 				rules = append(rules, landlockRule{path, readRights})
 			default:
@@ -206,7 +223,7 @@ func readRules(denied []string, fs fileView) []landlockRule {
 			}
 		}
 	}
-	walk("/")
+	walk("/", top)
 	return rules
 }
 

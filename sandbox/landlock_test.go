@@ -128,6 +128,43 @@ func TestLandlockNetwork(t *testing.T) {
 	}
 }
 
+// Of the devices only those that are granted can be read, and shared memory.
+func TestDevicesAreNotReadUnderLandlock(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("unix paths")
+	}
+	files := fakeFiles("/bin/sh", "/ws/a.go", "/tmp/run/", "/dev/null", "/dev/sda", "/dev/pts/0", "/dev/input/event0", "/dev/shm/a", "/dev/shm/b")
+	for _, tc := range []struct {
+		mode   Mode
+		denied []string
+		want   []string // what can be read in /dev
+	}{
+		{WorkspaceWrite, nil, []string{"/dev/shm", "/dev/null", "/dev/shm"}},
+		{ReadOnly, nil, []string{"/dev/shm", "/dev/null"}},
+		{ReadOnly, []string{"/dev/shm/a"}, []string{"/dev/shm/b", "/dev/null"}},
+		{ReadOnly, []string{"/dev"}, []string{"/dev/null"}},
+	} {
+		s := spec{rung: RungLandlock, roots: []string{"/ws"}, temp: "/tmp/run", denied: tc.denied, profile: Profile{Mode: tc.mode}}
+		var got []string
+		for _, r := range planLandlock(&s, 7, sameProcessFix, files).rules {
+			switch {
+			case r.path == "/" && r.rights != fsReadDir:
+				t.Errorf("everything can be read: %#x", r.rights)
+			case r.rights&fsReadFile != 0 && strings.HasPrefix(r.path, "/dev"):
+				got = append(got, r.path)
+			}
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s, denied %v (-want +got):\n%s", tc.mode, tc.denied, d)
+		}
+	}
+	// A root that cannot be listed leaves no choice.
+	s := spec{rung: RungLandlock, temp: "/tmp/run"}
+	if p := planLandlock(&s, 7, sameProcessFix, fakeFiles()); p.rules[0] != (landlockRule{"/", readRights}) {
+		t.Errorf("got %+v", p.rules)
+	}
+}
+
 func TestDeniedReadsAreLeftOutOfTheGrants(t *testing.T) {
 	if os.PathSeparator != '/' {
 		t.Skip("unix paths")

@@ -65,7 +65,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 		if hold {
 			err := held(t.pid, t.group, limiter(t.pid, limits))
 			if err != nil {
-				_ = unix.Kill(t.pid, unix.SIGKILL)
+				_ = proc.Kill()
 				_, _ = proc.Wait()
 				outcome <- apparatus("set ceilings", err)
 				return
@@ -113,12 +113,7 @@ func onScratchThread(spoil bool, f func()) {
 // reap waits for the program and clears away what it left behind while its
 // process id is still taken, so that no signal can reach a stranger.
 func (t *tree) reap(proc *os.Process) ending {
-	for {
-		err := unix.Waitid(unix.P_PID, t.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	t.awaitEnd()
 	left := false
 	if !t.alone() {
 		// On another goroutine: this thread may be restricted, and clearing away
@@ -127,8 +122,8 @@ func (t *tree) reap(proc *os.Process) ending {
 		go func() { rest <- t.killRest() }()
 		left = <-rest
 	}
+	t.markReaped() // before it is so: a kill that comes between the two has nothing to end
 	state, err := proc.Wait()
-	t.markReaped()
 	if err != nil {
 		return ending{code: -1, leftover: left}
 	}
@@ -140,6 +135,21 @@ func (t *tree) reap(proc *os.Process) ending {
 		}
 	}
 	return e
+}
+
+// awaitEnd waits for the end of the program, which keeps its process id. Where the
+// host gave away its right to wait, the id may have passed on already.
+func (t *tree) awaitEnd() {
+	for {
+		err := unix.Waitid(unix.P_PID, t.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			t.markReaped()
+		}
+		return
+	}
 }
 
 // killScope is what a kill reaches. Only a command that cannot write to the

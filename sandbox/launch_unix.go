@@ -4,7 +4,9 @@ package sandbox
 
 import (
 	"os"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,22 +34,19 @@ func launch(s *spec, a *Applied) (*child, error) {
 	if err != nil {
 		return nil, startError(s, err)
 	}
-	pid := proc.Pid
+	g := &group{pid: proc.Pid}
 	c := &child{
-		pid:       pid,
+		pid:       proc.Pid,
 		exited:    make(chan struct{}),
-		kill:      func() bool { return unix.Kill(-pid, unix.SIGKILL) == nil },
-		terminate: func() { _ = unix.Kill(-pid, unix.SIGTERM) },
-		pids:      func() []int { return []int{pid} },
+		kill:      func() bool { g.signal(unix.SIGKILL); return false },
+		terminate: func() { g.signal(unix.SIGTERM) },
+		pids:      func() []int { return []int{proc.Pid} },
 		release:   func() {},
 		monitor:   func(Limits, <-chan struct{}) <-chan Cap { return nil },
 	}
 	go func() {
 		defer close(c.exited)
-		state, err := proc.Wait()
-		// The group keeps its number as long as a member lives, so this reaches
-		// the leftovers or nobody.
-		left := unix.Kill(-pid, unix.SIGKILL) == nil
+		state, left, err := g.collect(proc)
 		if err != nil {
 			c.end = ending{code: -1, leftover: left}
 			return
@@ -58,6 +57,45 @@ func launch(s *spec, a *Applied) (*child, error) {
 		}
 	}()
 	return c, nil
+}
+
+// group is the process group that a command leads. Its number is that of the command,
+// and may be another's as soon as the command is reaped and no member is left.
+type group struct {
+	pid int
+
+	mu    sync.Mutex
+	ended bool // nothing is signalled any more
+}
+
+func (g *group) signal(sig unix.Signal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.ended {
+		_ = unix.Kill(-g.pid, sig)
+	}
+}
+
+// rescan bounds the rounds of a kill: each round can only find children that were
+// forked during the one before.
+const rescan = 16
+
+// clear kills what is left of the group behind its leader, and reports whether there
+// was anything.
+func (g *group) clear() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	left := false
+	for range rescan {
+		if !othersLive(g.pid) {
+			break
+		}
+		left = true
+		_ = unix.Kill(-g.pid, unix.SIGKILL)
+		time.Sleep(time.Millisecond)
+	}
+	return left
 }
 
 func (s *spec) killScope(Rung) KillScope { return KillGroup }

@@ -19,8 +19,11 @@ func launch(s *spec, a *Applied) (*child, error) {
 		return &Error{Kind: ErrApparatus, Op: op, Program: s.argv[0], Rung: s.rung, Err: err}
 	}
 	j, err := newJob(s)
-	if err != nil {
+	if err != nil && s.rung != RungNone {
 		return nil, apparatus("make job", err)
+	}
+	if j == nil {
+		a.Kill = KillGroup
 	}
 	var box *container
 	if s.rung == RungAppContainer {
@@ -64,7 +67,8 @@ func launch(s *spec, a *Applied) (*child, error) {
 	return c, nil
 }
 
-// job is a job object; nil on the floor, where its methods do nothing.
+// job is a job object; nil on the floor, where its methods do nothing. A command that
+// is not contained has one as well: to end what it started, and for nothing else.
 type job struct {
 	plan jobPlan
 
@@ -73,14 +77,19 @@ type job struct {
 }
 
 func newJob(s *spec) (*job, error) {
-	if s.rung != RungJobObject && s.rung != RungAppContainer {
+	limits := s.profile.Limits
+	switch s.rung {
+	case RungJobObject, RungAppContainer:
+	case RungNone:
+		limits = Limits{}
+	default:
 		return nil, nil
 	}
 	h, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{plan: planJob(s.profile.Limits), handle: h}
+	j := &job{plan: planJob(limits), handle: h}
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	basic := &info.BasicLimitInformation
 	basic.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
@@ -204,12 +213,12 @@ func probeHost(h *Host) {
 }
 
 func (s *spec) killScope(r Rung) KillScope {
-	if r == RungJobObject || r == RungAppContainer {
-		return KillJob
+	if r == RungFloor {
+		return KillGroup
 	}
-	return KillGroup
+	return KillJob
 }
 
 func (s *spec) holds(c Cap, r Rung) bool {
-	return c == CapWall || s.killScope(r) == KillJob && c != CapOpenFiles
+	return c == CapWall || (r == RungJobObject || r == RungAppContainer) && c != CapOpenFiles
 }

@@ -315,8 +315,9 @@ func readMessage(fd int) (kind byte, body []byte, passed int, err error) {
 // killed, and the command with it.
 func (h *helper) collect() ending {
 	kind, body, _, err := readMessage(int(h.sock.Fd()))
-	_, _ = h.proc.Wait()
+	h.awaitEnd()
 	h.markReaped()
+	_, _ = h.proc.Wait()
 	_ = h.sock.Close()
 	if err != nil || kind != shim.MsgEnded || len(body) < 17 {
 		return ending{code: -1, signal: unix.SignalName(unix.SIGKILL)}

@@ -2,12 +2,25 @@ package sandbox
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
 
 // sandboxExec is where macOS has its tool; a name would be looked for in PATH.
 const sandboxExec = "/usr/bin/sandbox-exec"
+
+// above are the directories that hold one of paths, sorted, without the root.
+func above(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			out = append(out, dir)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
 // seatbeltArgv is the command line that runs s under sandbox-exec. Paths are
 // handed over as parameters: text of theirs in the profile could edit it. The
@@ -52,11 +65,17 @@ func seatbeltArgv(s *spec, isDir func(string) bool) []string {
 		rule(`(allow file-write* (subpath "/private/tmp"))`)
 	}
 	rule(`(allow file-write* (literal "/dev/null") (literal "/dev/dtracehelper"))`)
-	for _, path := range s.protected() {
+	protected := s.protected()
+	for _, path := range protected {
 		rule("(deny file-write* %s)", match(path))
 	}
 	for _, path := range s.denied {
-		rule("(deny file-read* file-write* %s)", match(path))
+		rule("(deny file* %s)", match(path)) // making another name for it included
+	}
+	// A rule goes by the path: under another name of a directory above it nothing of
+	// this would hold.
+	for _, dir := range above(append(protected, s.denied...)) {
+		rule("(deny file-write-unlink (literal %s))", param(dir))
 	}
 	argv := append([]string{sandboxExec}, params...)
 	argv = append(argv, "-p", strings.Join(rules, "\n"), s.path)

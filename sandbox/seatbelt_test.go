@@ -17,7 +17,7 @@ func TestSeatbeltProfile(t *testing.T) {
 	isDir := func(p string) bool { return p != "/ws/.env" }
 	got := seatbeltArgv(s, isDir)
 	want := []string{
-		"/usr/bin/sandbox-exec", "-D", "P0=" + evil, "-D", "P1=/cache", "-D", "P2=/private/var/folders/x/t", "-D", "P3=/ws/secrets", "-D", "P4=/ws/.env",
+		"/usr/bin/sandbox-exec", "-D", "P0=" + evil, "-D", "P1=/cache", "-D", "P2=/private/var/folders/x/t", "-D", "P3=/ws/secrets", "-D", "P4=/ws/.env", "-D", "P5=/ws",
 		"-p", strings.Join([]string{
 			"(version 1)",
 			"(allow default)",
@@ -27,8 +27,9 @@ func TestSeatbeltProfile(t *testing.T) {
 			`(allow file-write* (subpath (param "P1")))`,
 			`(allow file-write* (subpath (param "P2")))`,
 			`(allow file-write* (literal "/dev/null") (literal "/dev/dtracehelper"))`,
-			`(deny file-read* file-write* (subpath (param "P3")))`,
-			`(deny file-read* file-write* (literal (param "P4")))`,
+			`(deny file* (subpath (param "P3")))`,
+			`(deny file* (literal (param "P4")))`,
+			`(deny file-write-unlink (literal (param "P5")))`,
 		}, "\n"),
 		"/usr/bin/go", "test", "(version 1)",
 	}

@@ -3,11 +3,9 @@ package sandbox
 import (
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf16"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -111,11 +109,10 @@ func commandLine(path string, argv []string) string {
 func environmentBlock(env []string) []uint16 {
 	var block []uint16
 	for _, kv := range env {
-		if strings.IndexByte(kv, 0) >= 0 {
-			continue
+		// With its zero, and halves of characters, which the system allows, as they are.
+		if text, err := windows.UTF16FromString(kv); err == nil {
+			block = append(block, text...)
 		}
-		block = append(block, utf16.Encode([]rune(kv))...)
-		block = append(block, 0)
 	}
 	if len(block) == 0 {
 		block = append(block, 0)

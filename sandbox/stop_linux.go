@@ -14,14 +14,21 @@ import (
 // first instruction: set later, a child that forks at once gets away with some
 // of its own.
 
+// Codes of a child that stands still, from the kernel's siginfo.
+const (
+	cldTrapped = 4
+	cldStopped = 5
+)
+
 // held waits until the child stands before its first instruction, puts it into
 // its group, if it has one, has it prepared, and lets it go. It must run on the
 // thread that started the child; prepare, if there is something to, runs on
 // another, because that one may be restricted.
 func held(pid int, group *cgroup, prepare func() error) error {
-	var ws unix.WaitStatus
+	var info unix.Siginfo
 	for {
-		_, err := unix.Wait4(pid, &ws, 0, nil)
+		// Its end is not taken: whoever started the child may still kill it by its id.
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
 		if err == nil {
 			break
 		}
@@ -29,8 +36,8 @@ func held(pid int, group *cgroup, prepare func() error) error {
 			return fmt.Errorf("wait for the stop: %w", err)
 		}
 	}
-	if !ws.Stopped() {
-		return fmt.Errorf("the child ended before it could be held (status %#x)", uint32(ws))
+	if info.Code != cldTrapped && info.Code != cldStopped {
+		return fmt.Errorf("the child ended before it could be held (code %d)", info.Code)
 	}
 	if group != nil {
 		if err := group.add(pid); err != nil {

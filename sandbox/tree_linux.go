@@ -118,8 +118,11 @@ func (t *tree) killRest() bool {
 		// Where nothing is confined a process may have moved itself to another
 		// group; the search below is for those.
 	}
-	left := t.groupLives()
-	_ = unix.Kill(-t.pid, unix.SIGKILL)
+	left := false
+	if !t.reaped {
+		left = t.groupLives()
+		_ = unix.Kill(-t.pid, unix.SIGKILL)
+	}
 	return t.killMarked() || left
 }
 

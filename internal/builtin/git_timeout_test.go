@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/tool"
@@ -58,7 +59,7 @@ func TestAGitThatHangsEndsWithWhatItStarted(t *testing.T) {
 			}
 			if !gone {
 				t.Errorf("process %d of %s lives", pid, call[0])
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				testkit.EndIn(pid, b.root)
 			}
 		}
 	}

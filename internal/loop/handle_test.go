@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
@@ -71,7 +72,7 @@ func dead(t *testing.T, pids ...int) {
 		}
 		if lives(pid) {
 			t.Errorf("process %d lives", pid)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			testkit.EndIn(pid, filepath.Dir(t.TempDir())) // that of all directories of this test
 		}
 	}
 }
@@ -441,7 +442,7 @@ func TestWhatIsLeftRunningDiesWithAKilledHarness(t *testing.T) {
 		}
 		dead(t, pids...)
 	} else {
-		_ = syscall.Kill(grandchild, syscall.SIGKILL)
+		testkit.EndIn(grandchild, dir)
 	}
 
 	// The run is taken up again: the handle is lost, and told so; its number is not

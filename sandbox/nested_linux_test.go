@@ -1,0 +1,81 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+func nestingHost(t *testing.T) Host {
+	t.Helper()
+	h, err := Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.cgroup == "" {
+		t.Skipf("no control groups: %s", h.Cgroup.Why)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root may make groups where it was not given leave to")
+	}
+	return h
+}
+
+// Where nothing is confined, root can put what it starts into groups of its own. They
+// are beneath the command's and end with it, and so does what was put there and shows
+// neither a marker nor the command's session.
+func TestGroupsThatACommandMakesEndWithIt(t *testing.T) {
+	h := nestingHost(t)
+	for _, p := range []Profile{{ForceFloor: true}, {Mode: FullAccess}} {
+		t.Run(string(p.Mode), func(t *testing.T) {
+			p.Workspace = realTempDir(t)
+			r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", `
+				own="$GROUPS_AT/$(sed -n 's,^0::.*/,,p' /proc/self/cgroup)"
+				mkdir "$own/a" "$own/a/b" || exit 1
+				echo "$own"
+				env -i PATH="$PATH" setsid sleep 300 > /dev/null 2>&1 &
+				echo $! > "$own/a/b/cgroup.procs" || exit 2
+				awk '{ print $22 }' /proc/$!/stat
+				echo $!`}, Env: []string{"GROUPS_AT=" + h.cgroup}}, p)
+			if err != nil || !r.Success() {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			var own string
+			var left seen
+			if _, err := fmt.Sscanf(r.Stdout.String(), "%s\n%d\n%d", &own, &left.start, &left.pid); err != nil {
+				t.Fatalf("%q: %v", r.Stdout, err)
+			}
+			if !r.Leftover {
+				t.Error("nothing is said to be left of it")
+			}
+			if left.lives() {
+				t.Error("a process in a group of the command's own outlives it")
+				left.end()
+			}
+			if _, err := os.Stat(own); err == nil {
+				t.Errorf("%s is still there", own)
+			}
+		})
+	}
+}
+
+func TestNestedGroupsOfADeadHostAreSwept(t *testing.T) {
+	h := nestingHost(t)
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(h.cgroup, fmt.Sprintf("%s%s-%d-test", cgroupPrefix, pidNamespace(), gone.Process.Pid))
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "c"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sweepCgroups(h.cgroup)
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the groups in it keep it from being removed")
+	}
+}
