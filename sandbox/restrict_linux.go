@@ -48,14 +48,11 @@ func (s *spec) filterPlan() filterPlan {
 	}
 }
 
-// spoils reports whether the thread is unfit for other work afterwards.
-func (r *restriction) spoils() bool { return r.rung == RungLandlock }
-
-// apply restricts the calling thread, in the order that each step needs of the
-// one before: capabilities while there is still the right to drop them, then
-// no_new_privs, which the two boundaries demand.
-func (r *restriction) apply() error {
-	if !r.spoils() {
+// weaken takes from the calling thread what its boundary needs gone: capabilities
+// while there is still the right to drop them, then no_new_privs, which Landlock and
+// the filter demand. It asks nothing of the command and spoils the thread for good.
+func weaken(rung Rung) error {
+	if rung != RungLandlock {
 		return nil
 	}
 	if err := dropCapabilities(); err != nil {
@@ -63,6 +60,14 @@ func (r *restriction) apply() error {
 	}
 	if err := noNewPrivs(); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	return nil
+}
+
+// apply restricts the calling thread, which is weakened already.
+func (r *restriction) apply() error {
+	if r.rung != RungLandlock {
+		return nil
 	}
 	if err := restrictSelf(r.ruleset, r.flags); err != nil {
 		return fmt.Errorf("landlock: %w", err)

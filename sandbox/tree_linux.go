@@ -83,6 +83,14 @@ func (t *tree) terminateRest() {
 	}
 }
 
+// makeGroup makes the control group of the tree, if parent names where.
+func (t *tree) makeGroup(parent string) (err error) {
+	if parent != "" {
+		t.group, err = newCgroup(parent)
+	}
+	return err
+}
+
 // release gives back what the tree holds once nothing of it is left.
 func (t *tree) release() {
 	if t.group != nil {
