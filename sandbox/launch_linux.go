@@ -30,12 +30,17 @@ func launch(s *spec, a *Applied) (*child, error) {
 	files := onlyThese(s.files)
 	outcome := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
-	// The thread, its boundary and the control group are made side by side: that is a
-	// tenth of what a start takes.
+	// The boundary is laid out while the thread is made ready for it: that is a tenth
+	// of what a start takes.
 	ready := make(chan *restriction, 1)
-	hold := false // both are settled before ready is
 	go onScratchThread(s.rung == RungLandlock, func() {
 		defer close(c.exited)
+		if t.makeGroup(s.host.cgroup) != nil {
+			// The kill is less sure without it, and is reported as such.
+			a.Kill = KillMarker
+		}
+		t.sure = a.Kill == KillCgroup
+		hold := t.group != nil || s.host.Stop.Works && limits.kept()
 		weak := weaken(s.rung)
 		r := <-ready
 		if r == nil {
@@ -70,16 +75,8 @@ func launch(s *spec, a *Applied) (*child, error) {
 		outcome <- nil
 		c.end = t.reap(proc)
 	})
-	grouped := make(chan error, 1)
-	go func() { grouped <- t.makeGroup(s.host.cgroup) }()
 	r, err := newRestriction(s)
-	if gerr := <-grouped; gerr != nil {
-		// The kill is less sure without it, and is reported as such.
-		a.Kill = KillMarker
-	}
 	if err == nil {
-		t.sure = a.Kill == KillCgroup
-		hold = t.group != nil || s.host.Stop.Works && limits.kept()
 		ready <- r
 		err = <-outcome
 	} else {

@@ -27,7 +27,8 @@ func TestACommandThatEndsWithItsContextEndedByItself(t *testing.T) {
 				close(p.child.exited)
 				ctx, cancel := context.WithCancel(t.Context())
 				also(p, cancel)
-				p.run(ctx)
+				p.run()
+				go p.supervise(ctx)
 				r, err := p.Wait()
 				cancel()
 				if err != nil || r.Killed || r.Cap != "" || r.Exit != 3 {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -39,8 +40,8 @@ type Process struct {
 
 	stdout, stderr, output *capture
 
-	writers sync.Mutex // held for a write to the caller: both streams may share one
-	drained sync.WaitGroup
+	writers sync.Mutex    // held for a write to the caller: both streams may share one
+	drained chan struct{} // closed when every stream has ended and was passed on
 	kill    chan error    // asks the supervisor for a kill; holds one
 	done    chan struct{} // closed when result and err are set
 
@@ -57,6 +58,7 @@ func newProcess(s *spec, removeTemp func() error) *Process {
 		stdout:     newCapture(limit),
 		stderr:     newCapture(limit),
 		output:     newCapture(limit),
+		drained:    make(chan struct{}),
 		kill:       make(chan error, 1),
 		done:       make(chan struct{}),
 	}
@@ -228,22 +230,31 @@ func (p *Process) abandon() {
 	_ = p.removeTemp()
 }
 
-// run owns the command from its start to its end.
-func (p *Process) run(ctx context.Context) {
+// run takes the command over that was just started. Supervise does the rest.
+func (p *Process) run() {
 	p.started = time.Now()
 	for _, c := range p.closeAfterStart {
 		_ = c.Close()
 	}
 	p.closeAfterStart = nil
+	var open atomic.Int32
+	open.Store(int32(len(p.streams)))
+	if len(p.streams) == 0 {
+		close(p.drained)
+	}
 	for _, s := range p.streams {
-		p.drained.Go(func() { s.drain() })
+		go func() {
+			s.drain()
+			if open.Add(-1) == 0 {
+				close(p.drained)
+			}
+		}()
 	}
 	if p.stdin != nil {
 		// Not waited for: it may block in a reader of the caller's, which no one
 		// else can interrupt. Closing our end of the pipe ends it at its next write.
 		go feed(p.stdin, p.input)
 	}
-	go p.supervise(ctx)
 }
 
 func feed(w *os.File, r io.Reader) {
@@ -332,7 +343,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	if r.Killed {
 		p.child.kill()
-		r.Survived = !p.exitsWithin(p.killDelay)
+		r.Survived = !within(p.child.exited, p.killDelay)
 	}
 	close(stopMonitor)
 	if over != nil {
@@ -353,11 +364,17 @@ func (p *Process) exited() bool {
 	}
 }
 
-func (p *Process) exitsWithin(d time.Duration) bool {
+// within waits for c to be closed, at most for d.
+func within(c <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-c: // as most often, without a timer
+		return true
+	default:
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-p.child.exited:
+	case <-c:
 		return true
 	case <-t.C:
 		return false
@@ -369,12 +386,12 @@ func (p *Process) settle(r *Result) {
 	// The leftovers were killed before the program was reaped; what still holds a
 	// stream got away from the kill.
 	late := false
-	if !waitFor(&p.drained, waitDelay) {
+	if !within(p.drained, waitDelay) {
 		late = p.child.kill()
 		for _, s := range p.streams {
 			_ = s.r.Close()
 		}
-		p.drained.Wait()
+		<-p.drained
 	}
 	for _, s := range p.streams {
 		_ = s.r.Close()
@@ -409,20 +426,6 @@ func (p *Process) settle(r *Result) {
 	r.Stdout, r.Stderr, r.Output = p.stdout.output(), p.stderr.output(), p.output.output()
 	r.Duration = time.Since(p.started)
 	p.result = r
-}
-
-// waitFor waits for wg, at most for d.
-func waitFor(wg *sync.WaitGroup, d time.Duration) bool {
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-t.C:
-		return false
-	}
 }
 
 // ending is how the program itself ended.

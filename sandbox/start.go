@@ -48,21 +48,36 @@ type spec struct {
 // use. Start may be called from several goroutines at once. A failure is an
 // [*Error]; nothing of the command is then running.
 func Start(ctx context.Context, c Cmd, p Profile) (*Process, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &Error{Kind: ErrStart, Op: "start", Program: first(c.Argv), Err: context.Cause(ctx)}
-	}
-	if err := checkCmd(c); err != nil {
-		return nil, err
-	}
-	host, err := hostFor(ctx, p)
+	host, err := admit(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
 	return start(ctx, host, c, p)
 }
 
+// admit refuses what cannot be started, and finds what this host can do for it.
+func admit(ctx context.Context, c Cmd, p Profile) (Host, error) {
+	if err := ctx.Err(); err != nil {
+		return Host{}, &Error{Kind: ErrStart, Op: "start", Program: first(c.Argv), Err: context.Cause(ctx)}
+	}
+	if err := checkCmd(c); err != nil {
+		return Host{}, err
+	}
+	return hostFor(ctx, p)
+}
+
 // start is Start on a host that is given: tests give one that can do less.
 func start(ctx context.Context, host Host, c Cmd, p Profile) (*Process, error) {
+	pr, err := begin(host, c, p)
+	if err != nil {
+		return nil, err
+	}
+	go pr.supervise(ctx)
+	return pr, nil
+}
+
+// begin starts a command that nobody supervises yet.
+func begin(host Host, c Cmd, p Profile) (*Process, error) {
 	s, applied, err := prepare(host, c, p)
 	if err != nil {
 		return nil, err
@@ -82,7 +97,7 @@ func start(ctx context.Context, host Host, c Cmd, p Profile) (*Process, error) {
 		pr.abandon()
 		return nil, err
 	}
-	pr.run(ctx)
+	pr.run()
 	return pr, nil
 }
 
@@ -90,10 +105,15 @@ func start(ctx context.Context, host Host, c Cmd, p Profile) (*Process, error) {
 // was not started; when ctx ended it, both the Result, with the output so far,
 // and the cause of ctx are returned.
 func Run(ctx context.Context, c Cmd, p Profile) (*Result, error) {
-	pr, err := Start(ctx, c, p)
+	host, err := admit(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
+	pr, err := begin(host, c, p)
+	if err != nil {
+		return nil, err
+	}
+	pr.supervise(ctx) // by the one who waits: to wake another goroutine takes its time
 	return pr.Wait()
 }
 

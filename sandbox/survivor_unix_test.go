@@ -22,7 +22,8 @@ func TestWhatCannotBeKilledIsGivenUpAndSaidToBe(t *testing.T) {
 	}
 	p.child = c
 	ctx, cancel := context.WithCancelCause(t.Context())
-	p.run(ctx)
+	p.run()
+	go p.supervise(ctx)
 	cancel(cause)
 	r, err := p.Wait()
 	if !errors.Is(err, cause) || !r.Killed || !r.Survived || r.Exit != -1 || r.Success() {
