@@ -10,33 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/policy"
 )
 
 // pseudoTerminal opens a terminal: the keyboard's end, and the program's.
 func pseudoTerminal(t *testing.T) (keys, tty *os.File) {
 	t.Helper()
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminal: %v", err)
-	}
-	var n int
-	conn, err := keys.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ioctl error
-	if err := conn.Control(func(fd uintptr) {
-		if ioctl = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); ioctl == nil {
-			n, ioctl = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}); err != nil || ioctl != nil {
-		t.Skipf("no pseudo-terminal: %v %v", err, ioctl)
-	}
-	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminal: %v", err)
-	}
+	keys, tty = testkit.Terminal(t)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)

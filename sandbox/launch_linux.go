@@ -41,12 +41,15 @@ func launch(s *spec, a *Applied) (*child, error) {
 		}
 		t.sure = a.Kill == KillCgroup
 		hold := t.group != nil || s.host.Stop.Works && limits.kept()
-		weak := weaken(s.rung)
+		err := weaken(s.rung)
 		r := <-ready
 		if r == nil {
 			return // launch has the reason
 		}
-		if err := errors.Join(weak, r.apply()); err != nil {
+		if err == nil {
+			err = r.apply()
+		}
+		if err != nil {
 			r.close()
 			outcome <- apparatus("apply boundary", err)
 			return

@@ -6,30 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 )
 
 // Whoever reads from the terminal of the user takes what is typed there. A command has
 // no terminal of its own, and reaches no other by its name where files are confined.
 func TestTheTerminalOfTheUserIsOutOfReach(t *testing.T) {
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
+	ours, terminal := testkit.Terminal(t)
+	name := terminal.Name()
 	defer ours.Close()
-	unlock := 0
-	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, unlock); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("/dev/pts/%d", n)
-	terminal, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
 	defer terminal.Close()
 	if _, err := ours.WriteString("typed\n"); err != nil {
 		t.Fatal(err)

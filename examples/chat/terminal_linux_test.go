@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -9,39 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 )
 
-// terminal opens a pseudo-terminal: our end of it, and the program's.
-func terminal(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminal: %v", err)
-	}
-	t.Cleanup(func() { ours.Close() })
-	var n int
-	conn, err := ours.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ioctl error
-	if err := conn.Control(func(fd uintptr) {
-		if ioctl = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); ioctl == nil {
-			n, ioctl = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}); err != nil || ioctl != nil {
-		t.Skipf("no pseudo-terminal: %v %v", err, ioctl)
-	}
-	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminal: %v", err)
-	}
-	return ours, theirs
-}
-
 func TestCtrlCInATerminal(t *testing.T) {
-	ours, theirs := terminal(t)
+	ours, theirs := testkit.Terminal(t)
+	t.Cleanup(func() { ours.Close() })
 	cmd := exec.Command(os.Args[0], "-dir", t.TempDir())
 	cmd.Env = append(os.Environ(), "CHAT_TEST_MAIN=1", "TMPDIR="+t.TempDir())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
