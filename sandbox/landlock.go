@@ -95,9 +95,9 @@ const (
 )
 
 // planLandlock lays out the ruleset of one command for a kernel of the given
-// version. list names the entries of a directory and exists filters paths; both
-// come in so that the plan is tested without a kernel.
-func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
+// version. What is not there is named in it all the same, and left out when the ruleset
+// is built.
+func planLandlock(s *spec, abi, errata int, list lister) landlockPlan {
 	abi = min(abi, newestABI)
 	var p landlockPlan
 	for _, v := range landlockABIs[:abi+1] {
@@ -118,21 +118,21 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 	}
 	write := p.writeRights()
 	// In namespaces /dev is the command's own, and lies elsewhere.
-	p.rules = readRules(s.denied, s.rung == RungLandlock, fs)
+	p.rules = readRules(s.denied, s.rung == RungLandlock, list)
 	for _, dir := range s.roots {
-		p.add(dir, write&^beneathDenied(dir, s.denied), fs)
+		p.add(dir, write&^beneathDenied(dir, s.denied))
 	}
-	p.add(s.temp, write&^holdingDenied(s.temp, s.denied), fs)
+	p.add(s.temp, write&^holdingDenied(s.temp, s.denied))
 	for _, d := range devices {
-		p.add(d, deviceRights, fs)
+		p.add(d, deviceRights)
 	}
 	if s.profile.Mode != ReadOnly {
-		p.add(sharedMemory, write&^holdingDenied(sharedMemory, s.denied), fs)
+		p.add(sharedMemory, write&^holdingDenied(sharedMemory, s.denied))
 	}
 	if p.fs&fsResolveUnix != 0 {
 		// A project's own sockets work; those of other programs do not.
 		for _, dir := range append(slices.Clone(s.roots), s.temp) {
-			p.add(dir, fsResolveUnix, fs)
+			p.add(dir, fsResolveUnix)
 		}
 	}
 	if p.net&netConnectTCP != 0 && s.profile.Egress.proxied() {
@@ -144,17 +144,15 @@ func planLandlock(s *spec, abi, errata int, fs fileView) landlockPlan {
 // writeRights are what a writable directory gets.
 func (p *landlockPlan) writeRights() uint64 { return p.fs &^ (withheld | fsResolveUnix) }
 
-func (p *landlockPlan) add(path string, rights uint64, fs fileView) {
-	if rights&p.fs != 0 && path != "" && fs.exists(path) {
+func (p *landlockPlan) add(path string, rights uint64) {
+	if rights&p.fs != 0 && path != "" {
 		p.rules = append(p.rules, landlockRule{path, rights & p.fs})
 	}
 }
 
-// fileView is what a plan must know about the file system.
-type fileView struct {
-	exists func(path string) bool
-	list   func(dir string) []entry
-}
+// lister names the entries of a directory; none for one that cannot be read. It comes
+// in from outside so that a plan is tested without such a directory.
+type lister func(dir string) []entry
 
 type entry struct {
 	name string
@@ -162,20 +160,17 @@ type entry struct {
 	link bool
 }
 
-// hostFiles is the file system of this machine.
-var hostFiles = fileView{
-	exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
-	list: func(dir string) []entry {
-		des, err := os.ReadDir(dir)
-		if err != nil {
-			return nil
-		}
-		out := make([]entry, len(des))
-		for i, d := range des {
-			out[i] = entry{name: d.Name(), dir: d.IsDir(), link: d.Type()&os.ModeSymlink != 0}
-		}
-		return out
-	},
+// listHost lists directories of this machine.
+func listHost(dir string) []entry {
+	des, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	out := make([]entry, len(des))
+	for i, d := range des {
+		out[i] = entry{name: d.Name(), dir: d.IsDir(), link: d.Type()&os.ModeSymlink != 0}
+	}
+	return out
 }
 
 // readRules grants reading everywhere but beneath the denied paths. Landlock
@@ -186,10 +181,10 @@ var hostFiles = fileView{
 //
 // With ownDevices reading is not granted in /dev either, but for shared memory: the
 // terminals of the user are there, and whoever reads from one takes what is typed.
-func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
+func readRules(denied []string, ownDevices bool, list lister) []landlockRule {
 	top := []entry{}
 	if len(denied) > 0 || ownDevices {
-		top = fs.list("/")
+		top = list("/")
 	}
 	if len(denied) == 0 && len(top) == 0 { // it may be unreadable
 		return []landlockRule{{"/", readRights}}
@@ -211,11 +206,9 @@ func readRules(denied []string, ownDevices bool, fs fileView) []landlockRule {
 				// A link is judged by what it leads to.
 			case hidden[path]:
 			case ownDevices && path == deviceDir:
-				if fs.exists(sharedMemory) {
-					walk(deviceDir, []entry{{name: filepath.Base(sharedMemory), dir: true}})
-				}
+				walk(deviceDir, []entry{{name: filepath.Base(sharedMemory), dir: true}})
 			case onTheWay[path]:
-				walk(path, fs.list(path))
+				walk(path, list(path))
 			case e.dir:
 				rules = append(rules, landlockRule{path, readRights})
 			default:

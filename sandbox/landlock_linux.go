@@ -24,7 +24,7 @@ func newRuleset(p landlockPlan) (fd int, flags uint32, err error) {
 	}
 	var rules []landlock.Rule
 	for _, r := range p.rules {
-		// What was there when the plan was made may have gone since.
+		// The plan may name what is not there, or has gone since.
 		rules = append(rules, landlock.PathAccess(landlock.AccessFSSet(r.rights), r.path).IgnoreIfMissing())
 	}
 	if p.connect != 0 {
@@ -65,7 +65,7 @@ func probeLandlock(h *Host) error {
 		return err
 	}
 	defer remove()
-	p := planLandlock(&spec{}, abi, h.LandlockErrata, hostFiles)
+	p := planLandlock(&spec{}, abi, h.LandlockErrata, listHost)
 	fd, flags, err := newRuleset(p)
 	if err != nil {
 		return err

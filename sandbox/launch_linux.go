@@ -27,48 +27,47 @@ func launch(s *spec, a *Applied) (*child, error) {
 	}
 	t := &tree{marker: s.marker}
 	limits := s.profile.Limits
-	files := onlyThese(s.files)
+	hold := s.host.cgroup != "" || s.host.Stop.Works && limits.kept()
+	filter, err := s.filter()
+	if err != nil {
+		return nil, apparatus("build boundary", err)
+	}
 	outcome := make(chan error, 1)
 	c := &child{exited: make(chan struct{})}
-	// The boundary is laid out while the thread is made ready for it: that is a tenth
-	// of what a start takes.
-	ready := make(chan *restriction, 1)
+	// Two work at a start: the thread makes itself ready for the boundary while this
+	// goroutine lays it out, and starts the program while this one makes the group.
+	ground := make(chan *groundwork, 1)
+	grouped := make(chan struct{})
 	go onScratchThread(s.rung == RungLandlock, func() {
 		defer close(c.exited)
-		if t.makeGroup(s.host.cgroup) != nil {
-			// The kill is less sure without it, and is reported as such.
-			a.Kill = KillMarker
-		}
-		t.sure = a.Kill == KillCgroup
-		hold := t.group != nil || s.host.Stop.Works && limits.kept()
-		err := weaken(s.rung)
-		r := <-ready
-		if r == nil {
+		err := weaken(s.rung, filter)
+		g := <-ground
+		if g == nil {
 			return // launch has the reason
 		}
 		if err == nil {
-			err = r.apply()
+			err = g.restrict()
 		}
 		if err != nil {
-			r.close()
+			g.close()
 			outcome <- apparatus("apply boundary", err)
 			return
 		}
 		proc, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
 			Dir:   s.dir,
 			Env:   s.env,
-			Files: files,
+			Files: g.files,
 			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: hold},
 		})
-		r.close()
+		g.close()
 		if err != nil {
 			outcome <- startError(s, err)
 			return
 		}
 		t.pid, t.born = proc.Pid, time.Now()
+		<-grouped
 		if hold {
-			err := held(t.pid, t.group, limiter(t.pid, limits))
-			if err != nil {
+			if err := held(t.pid, t.group, limiter(t.pid, limits)); err != nil {
 				_ = proc.Kill()
 				_, _ = proc.Wait()
 				outcome <- apparatus("set ceilings", err)
@@ -78,15 +77,20 @@ func launch(s *spec, a *Applied) (*child, error) {
 		outcome <- nil
 		c.end = t.reap(proc)
 	})
-	r, err := newRestriction(s)
-	if err == nil {
-		ready <- r
-		err = <-outcome
-	} else {
-		close(ready)
-		err = apparatus("build boundary", err)
-	}
+	g, err := layGround(s)
 	if err != nil {
+		close(ground)
+		<-c.exited
+		return nil, apparatus("build boundary", err)
+	}
+	ground <- g
+	if t.makeGroup(s.host.cgroup) != nil {
+		// The kill is less sure without it, and is reported as such.
+		a.Kill = KillMarker
+	}
+	t.sure = a.Kill == KillCgroup
+	close(grouped)
+	if err := <-outcome; err != nil {
 		<-c.exited
 		t.release()
 		return nil, err

@@ -130,7 +130,7 @@ func (s *spec) order() (*shim.Order, int, error) {
 	// signals.
 	inner := *s
 	inner.denied = nil
-	plan := planLandlock(&inner, s.host.LandlockABI, s.host.LandlockErrata, hostFiles)
+	plan := planLandlock(&inner, s.host.LandlockABI, s.host.LandlockErrata, listHost)
 	plan.net, plan.connect = 0, 0
 	fd, flags, err := newRuleset(plan)
 	if err != nil {

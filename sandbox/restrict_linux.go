@@ -2,37 +2,38 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// restriction is what a scratch thread does to itself before it starts a child.
-// It is built before the thread is restricted: it opens paths.
-type restriction struct {
-	rung    Rung
-	ruleset int // -1 when there is none
+// groundwork is what a command is started on. It is laid before the scratch thread is
+// restricted, by another: it opens paths.
+type groundwork struct {
+	ruleset int // of Landlock; -1 when there is none
 	flags   uint32
-	filter  []unix.SockFilter
+	files   []*os.File // of the child
 }
 
-func newRestriction(s *spec) (*restriction, error) {
-	r := &restriction{rung: s.rung, ruleset: -1}
-	if s.rung != RungLandlock {
-		return r, nil
-	}
-	if s.host.Seccomp.Works {
-		prog, err := filterFor(s.filterPlan())
+func layGround(s *spec) (*groundwork, error) {
+	g := &groundwork{ruleset: -1}
+	if s.rung == RungLandlock {
+		fd, flags, err := newRuleset(planLandlock(s, s.host.LandlockABI, s.host.LandlockErrata, listHost))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("landlock: %w", err)
 		}
-		r.filter = prog
+		g.ruleset, g.flags = fd, flags
 	}
-	fd, flags, err := newRuleset(planLandlock(s, s.host.LandlockABI, s.host.LandlockErrata, hostFiles))
-	if err != nil {
-		return nil, fmt.Errorf("landlock: %w", err)
+	g.files = onlyThese(s.files)
+	return g, nil
+}
+
+// filter is the program that the scratch thread loads; nil for none.
+func (s *spec) filter() ([]unix.SockFilter, error) {
+	if s.rung != RungLandlock || !s.host.Seccomp.Works {
+		return nil, nil
 	}
-	r.ruleset, r.flags = fd, flags
-	return r, nil
+	return filterFor(s.filterPlan())
 }
 
 // filterPlan is what the filter must close for this command on a rung that
@@ -48,10 +49,11 @@ func (s *spec) filterPlan() filterPlan {
 	}
 }
 
-// weaken takes from the calling thread what its boundary needs gone: capabilities
-// while there is still the right to drop them, then no_new_privs, which Landlock and
-// the filter demand. It asks nothing of the command and spoils the thread for good.
-func weaken(rung Rung) error {
+// weaken takes from the calling thread what needs no more of the command than the
+// filter: capabilities while there is still the right to drop them, then no_new_privs,
+// which the filter and Landlock demand, then the calls that filter refuses. It spoils
+// the thread for good.
+func weaken(rung Rung, filter []unix.SockFilter) error {
 	if rung != RungLandlock {
 		return nil
 	}
@@ -61,23 +63,24 @@ func weaken(rung Rung) error {
 	if err := noNewPrivs(); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
+	return loadFilter(filter)
+}
+
+// restrict puts the ruleset into force for the calling thread, which is weakened
+// already.
+func (g *groundwork) restrict() error {
+	if g.ruleset < 0 {
+		return nil
+	}
+	if err := restrictSelf(g.ruleset, g.flags); err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
 	return nil
 }
 
-// apply restricts the calling thread, which is weakened already.
-func (r *restriction) apply() error {
-	if r.rung != RungLandlock {
-		return nil
-	}
-	if err := restrictSelf(r.ruleset, r.flags); err != nil {
-		return fmt.Errorf("landlock: %w", err)
-	}
-	return loadFilter(r.filter)
-}
-
-func (r *restriction) close() {
-	if r.ruleset >= 0 {
-		_ = unix.Close(r.ruleset)
-		r.ruleset = -1
+func (g *groundwork) close() {
+	if g.ruleset >= 0 {
+		_ = unix.Close(g.ruleset)
+		g.ruleset = -1
 	}
 }

@@ -225,6 +225,10 @@ func (s *spec) place(dir string) error {
 	if dir == "" || !filepath.IsAbs(dir) {
 		return &Error{Kind: ErrInvalid, Op: "find working directory", Program: s.argv[0], Err: errors.New("neither a workspace nor an absolute directory is given")}
 	}
+	if dir == s.work { // it was looked at
+		s.dir = dir
+		return nil
+	}
 	fi, err := os.Stat(dir)
 	if err == nil && !fi.IsDir() {
 		err = &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}

@@ -20,11 +20,35 @@ const (
 	cldStopped = 5
 )
 
-// held waits until the child stands before its first instruction, puts it into
-// its group, if it has one, has it prepared, and lets it go. It must run on the
-// thread that started the child; prepare, if there is something to, runs on
-// another, because that one may be restricted.
+// held puts a child into its group, if it has one, has it prepared, waits until it stands
+// before its first instruction, and lets it go. The first two are done while the kernel
+// still loads the program. It must run on the thread that started the child; prepare, if
+// there is something to, runs on another, because that one may be restricted.
 func held(pid int, group *cgroup, prepare func() error) error {
+	prepared := make(chan error, 1)
+	if prepare != nil {
+		go func() { prepared <- prepare() }()
+	} else {
+		prepared <- nil
+	}
+	var err error
+	if group != nil {
+		err = group.add(pid)
+	}
+	if err = errors.Join(err, <-prepared); err != nil {
+		return err
+	}
+	if err := awaitStop(pid); err != nil {
+		return err
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		return fmt.Errorf("let the child go: %w", err)
+	}
+	return nil
+}
+
+// awaitStop returns when a child that is traced stands still.
+func awaitStop(pid int) error {
 	var info unix.Siginfo
 	for {
 		// Its end is not taken: whoever started the child may still kill it by its id.
@@ -38,21 +62,6 @@ func held(pid int, group *cgroup, prepare func() error) error {
 	}
 	if info.Code != cldTrapped && info.Code != cldStopped {
 		return fmt.Errorf("the child ended before it could be held (code %d)", info.Code)
-	}
-	if group != nil {
-		if err := group.add(pid); err != nil {
-			return err
-		}
-	}
-	if prepare != nil {
-		prepared := make(chan error, 1)
-		go func() { prepared <- prepare() }()
-		if err := <-prepared; err != nil {
-			return err
-		}
-	}
-	if err := unix.PtraceDetach(pid); err != nil {
-		return fmt.Errorf("let the child go: %w", err)
 	}
 	return nil
 }
@@ -126,21 +135,16 @@ func probeStop(h *Host) (stop, group error) {
 					}
 				}
 			}()
-			return held(pid, nil, func() error {
-				if g != nil && group == nil {
-					group = g.add(pid)
-				}
-				if err := unix.Kill(pid, unix.SIGKILL); err != nil { // before it is let go
-					return err
-				}
-				return setLimits(pid, Limits{CPU: time.Hour, OpenFiles: 64})
-			})
+			if err := awaitStop(pid); err != nil {
+				return err
+			}
+			if g != nil && group == nil {
+				group = g.add(pid)
+			}
+			return setLimits(pid, Limits{CPU: time.Hour, OpenFiles: 64})
 		}()
 	})
 	stop = <-result
-	if errors.Is(stop, unix.ESRCH) {
-		stop = nil // the kill was quicker than the detaching
-	}
 	if g != nil {
 		g.remove()
 	}
