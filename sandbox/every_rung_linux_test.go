@@ -59,7 +59,7 @@ func TestTheWallClockEndsTheWholeTree(t *testing.T) {
 				p.Mode = FullAccess
 			case RungFloor:
 			default:
-				offered(t, rung)
+				offered(t, rung, Profile{})
 			}
 			r, err := Run(t.Context(), Cmd{Argv: []string{"sh", "-c", "echo before; (sleep 2; touch survived) & setsid sh -c 'sleep 2; touch survived' & sleep 300"}}, p)
 			if err != nil {

@@ -184,9 +184,11 @@ func TestAProcessThatHidesIsKilledWhereThereIsAControlGroup(t *testing.T) {
 	if !h.Cgroup.Works {
 		t.Skipf("no control group on this host: %s", h.Cgroup.Why)
 	}
-	rungs(t, Profile{})
 	ws := realTempDir(t)
-	r := run(t, Profile{Workspace: ws}, "sh", "-c", "env -i setsid sh -c 'env -i setsid sh -c \"sleep 1; echo x > late\" &' & sleep 0.2; echo done")
+	// The rungs with a process namespace kill by that.
+	p := forced(Profile{Workspace: ws, Egress: Egress{Open: true}}, RungLandlock)
+	offered(t, RungLandlock, p)
+	r := run(t, p, "sh", "-c", "env -i setsid sh -c 'env -i setsid sh -c \"sleep 1; echo x > late\" &' & sleep 0.2; echo done")
 	if r.Applied.Kill != KillCgroup || !r.Leftover || !r.Success() {
 		t.Errorf("got %+v, want a leftover that was killed in its group", r)
 	}

@@ -67,16 +67,15 @@ var projects = []project{
 // linuxRungs are the confining rungs of Linux, whether or not this host has them.
 var linuxRungs = []Rung{RungLandlock, RungBubblewrap, RungNamespaces}
 
-// offered skips by name a rung that this host has not.
-func offered(t *testing.T, rung Rung) {
+// offered skips by name a rung that this host has not for a command with p.
+func offered(t *testing.T, rung Rung, p Profile) {
 	t.Helper()
 	h, err := Probe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := map[Rung]Feature{RungLandlock: h.Landlock, RungBubblewrap: h.Bubblewrap, RungNamespaces: withNamespaces(h).Namespaces}[rung]
-	if !f.Works {
-		t.Skipf("%s cannot be had on this host: %s", rung, f.Why)
+	if len(candidates(h, forced(p, rung))) == 0 {
+		t.Skipf("%s cannot be had on this host:\n%s", rung, h)
 	}
 }
 
@@ -93,7 +92,7 @@ func TestSmallProjectsBuildAndPassTheirTests(t *testing.T) {
 			}
 			for _, rung := range linuxRungs {
 				t.Run(string(rung), func(t *testing.T) {
-					offered(t, rung)
+					offered(t, rung, Profile{})
 					if r := pj.build(t, forced(Profile{}, rung)); r.Applied.Rung != rung || !r.Success() || !strings.Contains(r.Text(0), pj.says) {
 						t.Errorf("under %s: exit %d\n%s", r.Applied.Rung, r.Exit, r.Text(0))
 					}

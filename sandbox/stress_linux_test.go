@@ -84,7 +84,7 @@ func TestManyStartsLeaveNothingBehind(t *testing.T) {
 	for _, rung := range append([]Rung{RungFloor}, linuxRungs...) {
 		t.Run(string(rung), func(t *testing.T) {
 			if rung != RungFloor {
-				offered(t, rung)
+				offered(t, rung, Profile{})
 			}
 			h, err := Probe(t.Context())
 			if err != nil {
