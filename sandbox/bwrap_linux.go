@@ -45,8 +45,9 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 		return err == nil && fi.IsDir()
 	})
 	t := &tree{marker: s.marker, sure: true}
-	if s.host.cgroup != "" {
-		t.group, _ = newCgroup(s.host.cgroup)
+	if err := t.makeGroup(s); err != nil {
+		_ = status.Close()
+		return nil, err
 	}
 	limits := s.profile.Limits
 	hold := t.group != nil || s.host.Stop.Works && limits.kept()
@@ -95,7 +96,7 @@ func launchBubblewrap(s *spec, a *Applied) (*child, error) {
 		return nil, err
 	}
 	c.pid, c.kill, c.pids, c.monitor = t.pid, t.kill, t.pids, t.monitor
-	c.terminate = t.terminateRest
+	c.terminate, c.overMemory = t.terminateRest, t.overMemory
 	c.release = func() {
 		_ = status.Close()
 		t.release()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ import (
 
 // A control group of its own makes the kill of a command complete: a process
 // can leave its session and its parents, but not its group. No controller is
-// needed for that, and none is used; the host's own group is never changed.
+// needed for that. The group that they are made in is never changed; where it hands on
+// the memory controller, that holds the ceiling too.
 
 const cgroupPrefix = "harness-"
 
@@ -38,9 +40,43 @@ type cgroup struct {
 	// procs is its list of members: open from the beginning, because a thread
 	// that is restricted may go on using it and could not open it.
 	procs *os.File
+	// holdsMemory: the kernel ends the whole group when it would need more than its
+	// ceiling.
+	holdsMemory bool
 }
 
-// newCgroup makes a group beneath the host's own, or says why it cannot.
+// groupParent is the directory in which the group of a command is made; empty where none
+// can be had.
+func (s *spec) groupParent() string { return cmp.Or(s.profile.Cgroup, s.host.cgroup) }
+
+// makeGroup makes the group of a command. It fails only where the profile names the
+// parent; elsewhere the command goes without.
+func (t *tree) makeGroup(s *spec) error {
+	parent := s.groupParent()
+	if parent == "" {
+		return nil
+	}
+	named := s.profile.Cgroup != ""
+	if named {
+		sweepOnce(parent)
+	}
+	g, err := newCgroup(parent)
+	if err == nil && named {
+		if err = g.killable(); err != nil { // the host's own was probed
+			g.remove()
+		}
+	}
+	switch {
+	case err == nil:
+		g.limitMemory(s.profile.Limits.Memory)
+		t.group = g
+	case named:
+		return &Error{Kind: ErrInvalid, Op: "make control group", Program: first(s.argv), Rung: s.rung, Err: err}
+	}
+	return nil
+}
+
+// newCgroup makes a group beneath parent, or says why it cannot.
 func newCgroup(parent string) (*cgroup, error) {
 	dir := filepath.Join(parent, fmt.Sprintf("%s%s-%d-%s", cgroupPrefix, pidNamespace(), os.Getpid(), rand.Text()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -68,6 +104,46 @@ func (g *cgroup) killable() error {
 		return fmt.Errorf("this kernel cannot kill a group: %w", err)
 	}
 	return nil
+}
+
+// limitMemory has the kernel hold the ceiling, where the group has the controller. What
+// samples the tree holds it in any case.
+func (g *cgroup) limitMemory(most uint64) {
+	if most == 0 {
+		return
+	}
+	set := func(file, value string) error {
+		return os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0)
+	}
+	if set("memory.oom.group", "1") != nil || set("memory.max", strconv.FormatUint(most, 10)) != nil {
+		return
+	}
+	_ = set("memory.swap.max", "0") // there may be no swap
+	g.holdsMemory = true
+}
+
+// overMemory reports whether the kernel has ended the group for its ceiling.
+func (g *cgroup) overMemory() bool {
+	if !g.holdsMemory {
+		return false
+	}
+	n, _ := g.counter("memory.events", "oom_kill")
+	return n > 0
+}
+
+// counter is one line of a file of NAME value lines.
+func (g *cgroup) counter(file, name string) (int64, bool) {
+	b, err := os.ReadFile(filepath.Join(g.dir, file))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(b)) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
 }
 
 // pids are the living processes of the group and of the groups in it, which root can
@@ -120,17 +196,8 @@ func nested(dir string) []string {
 // cpu is the processor time of everything that was ever in the group. Every kernel
 // with the second version counts it, without a controller.
 func (g *cgroup) cpu() time.Duration {
-	b, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if text, ok := strings.CutPrefix(line, "usage_usec "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-			return time.Duration(n) * time.Microsecond
-		}
-	}
-	return 0
+	n, _ := g.counter("cpu.stat", "usage_usec")
+	return time.Duration(n) * time.Microsecond
 }
 
 func (g *cgroup) kill() {
@@ -219,6 +286,15 @@ var pidNamespace = sync.OnceValue(func() string {
 	}
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 })
+
+// swept are the parents that were swept, each once by this process.
+var swept sync.Map
+
+func sweepOnce(parent string) {
+	if _, done := swept.LoadOrStore(parent, true); !done {
+		sweepCgroups(parent)
+	}
+}
 
 // sweepCgroups ends and removes the groups of host processes that are dead.
 func sweepCgroups(parent string) {

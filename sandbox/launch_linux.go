@@ -27,7 +27,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	}
 	t := &tree{marker: s.marker}
 	limits := s.profile.Limits
-	hold := s.host.cgroup != "" || s.host.Stop.Works && limits.kept()
+	hold := s.groupParent() != "" || s.host.Stop.Works && limits.kept()
 	filter, err := s.filter()
 	if err != nil {
 		return nil, apparatus("build boundary", err)
@@ -37,7 +37,7 @@ func launch(s *spec, a *Applied) (*child, error) {
 	// Two work at a start: the thread makes itself ready for the boundary while this
 	// goroutine lays it out, and starts the program while this one makes the group.
 	ground := make(chan *groundwork, 1)
-	grouped := make(chan struct{})
+	grouped := make(chan error, 1)
 	go onScratchThread(s.rung == RungLandlock, func() {
 		defer close(c.exited)
 		err := weaken(s.rung, filter)
@@ -65,14 +65,17 @@ func launch(s *spec, a *Applied) (*child, error) {
 			return
 		}
 		t.pid, t.born = proc.Pid, time.Now()
-		<-grouped
-		if hold {
-			if err := held(t.pid, t.group, limiter(t.pid, limits)); err != nil {
-				_ = proc.Kill()
-				_, _ = proc.Wait()
-				outcome <- apparatus("set ceilings", err)
-				return
+		err = <-grouped
+		if err == nil && hold {
+			if err = held(t.pid, t.group, limiter(t.pid, limits)); err != nil {
+				err = apparatus("set ceilings", err)
 			}
+		}
+		if err != nil {
+			_ = proc.Kill()
+			_, _ = proc.Wait()
+			outcome <- err
+			return
 		}
 		outcome <- nil
 		c.end = t.reap(proc)
@@ -84,19 +87,20 @@ func launch(s *spec, a *Applied) (*child, error) {
 		return nil, apparatus("build boundary", err)
 	}
 	ground <- g
-	if t.makeGroup(s.host.cgroup) != nil {
+	err = t.makeGroup(s)
+	if t.group == nil {
 		// The kill is less sure without it, and is reported as such.
 		a.Kill = KillMarker
 	}
 	t.sure = a.Kill == KillCgroup
-	close(grouped)
+	grouped <- err
 	if err := <-outcome; err != nil {
 		<-c.exited
 		t.release()
 		return nil, err
 	}
 	c.pid, c.kill, c.pids, c.release = t.pid, t.kill, t.pids, t.release
-	c.monitor, c.terminate = t.monitor, t.terminate
+	c.monitor, c.terminate, c.overMemory = t.monitor, t.terminate, t.overMemory
 	return c, nil
 }
 
@@ -174,7 +178,7 @@ func (s *spec) killScope(r Rung) KillScope {
 	if r == RungNamespaces || r == RungBubblewrap {
 		return KillNamespace
 	}
-	if s.host.cgroup != "" && r.ConfinesWrites() {
+	if s.groupParent() != "" && r.ConfinesWrites() {
 		return KillCgroup
 	}
 	return KillMarker

@@ -44,8 +44,8 @@ func launchNamespaces(s *spec, a *Applied) (*child, error) {
 		defer unix.Close(ruleset)
 	}
 	h := &helper{tree: &tree{marker: s.marker, sure: true}}
-	if s.host.cgroup != "" {
-		h.group, _ = newCgroup(s.host.cgroup) // the namespace kills without it; the group only counts
+	if err := h.makeGroup(s); err != nil { // the namespace kills without it; the group only counts
+		return nil, err
 	}
 	fail := func(err error) (*child, error) {
 		h.tree.release()
@@ -74,7 +74,7 @@ func launchNamespaces(s *spec, a *Applied) (*child, error) {
 		h.forward(s.profile.Egress.Proxy)
 	}
 	c.pid, c.kill, c.pids, c.monitor = h.pid, h.kill, h.pids, h.tree.monitor
-	c.release, c.terminate = h.release, h.terminateRest
+	c.release, c.terminate, c.overMemory = h.release, h.terminateRest, h.overMemory
 	return c, nil
 }
 
@@ -197,13 +197,16 @@ func (h *helper) start(s *spec, o *shim.Order, ruleset int) error {
 	h.pid, h.born = h.proc.Pid, time.Now()
 	h.helpers = []int{h.pid}
 	if h.group != nil {
-		if err := h.group.add(h.pid); err != nil {
+		if err = h.group.add(h.pid); err != nil && s.profile.Cgroup == "" {
 			h.group.remove()
-			h.group = nil
+			h.group, err = nil, nil
 		}
 	}
 	_ = theirs.Close()
-	if err := h.greet(s, o); err != nil {
+	if err == nil {
+		err = h.greet(s, o)
+	}
+	if err != nil {
 		_ = h.proc.Kill()
 		_, _ = h.proc.Wait()
 		_ = h.sock.Close()

@@ -411,6 +411,9 @@ func (p *Process) settle(r *Result) {
 		}()
 	} else {
 		end = p.child.end
+		if over := p.child.overMemory; over != nil && end.signal == "SIGKILL" && over() {
+			end.cap = CapMemory
+		}
 		release()
 	}
 	r.Leftover = (end.leftover || late) && !r.Killed
@@ -450,6 +453,9 @@ type child struct {
 	terminate func()
 	pids      func() []int // what lives
 	release   func()       // called once, after the end
+	// overMemory reports, behind the end and before release, whether the kernel ended the
+	// command for its ceiling on memory. It is nil where no kernel does.
+	overMemory func() bool
 	// monitor watches the ceilings that no kernel holds for us and reports the
 	// first that is hit, until stop is closed.
 	monitor func(l Limits, stop <-chan struct{}) <-chan Cap

@@ -103,6 +103,15 @@ type Profile struct {
 	// what another host does.
 	ForceFloor bool `json:"force_floor,omitempty"`
 
+	// Cgroup is the absolute path of a control group of the second version that is
+	// delegated to the user of this program; the group of each command is made in it.
+	// Empty means the group that this program is in, where that can be had. With the
+	// memory controller enabled for the groups in it the kernel holds Limits.Memory as
+	// well: at once, and counting what is not resident, such as files in a tmpfs. One
+	// that cannot be used refuses the command. It has no effect on other systems than
+	// Linux.
+	Cgroup string `json:"-"`
+
 	// NestedUserNamespaces lets the command create user namespaces, which the
 	// sandboxes of browsers need and which widen what the kernel exposes.
 	NestedUserNamespaces bool `json:"nested_user_namespaces,omitempty"`
@@ -190,7 +199,8 @@ type Limits struct {
 	CPU time.Duration `json:"cpu,omitempty"`
 	// Wall is the time from start to end.
 	Wall time.Duration `json:"wall,omitempty"`
-	// Memory is resident memory in bytes, summed over the process tree.
+	// Memory is resident memory in bytes, summed over the process tree every 40 ms; see
+	// also [Profile.Cgroup].
 	Memory uint64 `json:"memory,omitempty"`
 	// Processes is the number of processes at one time.
 	Processes uint64 `json:"processes,omitempty"`
@@ -260,7 +270,7 @@ func (p Profile) Validate() error {
 	if p.Mode.Contained() && p.Workspace == "" {
 		errs = append(errs, errors.New("workspace is empty: name the directory the command works in"))
 	}
-	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Writable, p.Programs, p.Reads.Deny, p.Protect)
+	paths := slices.Concat([]string{p.Workspace, p.Temp, p.Cgroup}, p.Writable, p.Programs, p.Reads.Deny, p.Protect)
 	for _, dir := range paths {
 		if dir == "" {
 			continue

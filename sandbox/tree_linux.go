@@ -83,13 +83,8 @@ func (t *tree) terminateRest() {
 	}
 }
 
-// makeGroup makes the control group of the tree, if parent names where.
-func (t *tree) makeGroup(parent string) (err error) {
-	if parent != "" {
-		t.group, err = newCgroup(parent)
-	}
-	return err
-}
+// overMemory reports whether the kernel has ended the tree for its ceiling on memory.
+func (t *tree) overMemory() bool { return t.group != nil && t.group.overMemory() }
 
 // release gives back what the tree holds once nothing of it is left.
 func (t *tree) release() {
