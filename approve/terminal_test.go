@@ -138,6 +138,7 @@ func TestATerminalAnswersQuestions(t *testing.T) {
 	}{
 		{"text is the answer", "mauve\n", one, Say("mauve")},
 		{"a number takes an offer", "2\n", one, Say("green")},
+		{"the last offer", "3\n", one, Say("blue")},
 		{"a number out of range is text", "4\n", one, Say("4")},
 		{"nought is text", "0\n", one, Say("0")},
 		{"several numbers where one is wanted are text", "1, 3\n", one, Say("1, 3")},

@@ -203,7 +203,7 @@ func TestLinkLoopIsAnError(t *testing.T) {
 func TestFileCalledGitIsNotWritten(t *testing.T) {
 	tr := newTree(t, policy.Permissive())
 	for p, want := range map[string]policy.Effect{
-		".git": policy.Allow, "a/../.git": policy.Allow, // the git tools must be able to ask
+		".git": policy.Allow, "a/../.git": policy.Allow, ".git/.": policy.Allow, // the git tools must be able to ask
 		"vendor/.git": policy.Deny, "vendor/.git/": policy.Deny, "./a/.git": policy.Deny,
 	} {
 		_, err := tr.WriteFile(t.Context(), p, "gitdir: /elsewhere\n")
