@@ -58,7 +58,15 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
+// unflushed takes what is written and shows it to nobody.
+type unflushed struct{ io.Writer }
+
+func (unflushed) Flush() error { return errors.New("the terminal is gone") }
+
 func TestWhatNobodySawIsNotApproved(t *testing.T) {
+	if got, err := Stdin(strings.NewReader("y\n"), unflushed{io.Discard}).Decide(t.Context(), Request{Act: policy.Write, Target: "a"}); err != nil || got.Kind != DecisionDeny {
+		t.Errorf("a question that stayed in a buffer = %+v, %v, want a denial", got, err)
+	}
 	term := Stdin(strings.NewReader("y\n"), brokenWriter{})
 	got, err := term.Decide(t.Context(), Request{Act: policy.Write, Target: "a"})
 	if err != nil || got.Kind != DecisionDeny {
