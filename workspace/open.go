@@ -95,7 +95,7 @@ func stepInto(cur *os.Root, part, walked string, create bool) (*os.Root, error) 
 		if err := cur.Mkdir(part, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, openFailure(walked, err)
 		}
-		if err := syncDir(cur); err != nil {
+		if err := flushDir(cur); err != nil {
 			return nil, openFailure(walked, err)
 		}
 		seen, err = cur.Lstat(part)

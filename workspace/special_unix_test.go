@@ -168,3 +168,24 @@ func TestOverwriteIsForADirectoryThatTakesNoNewNames(t *testing.T) {
 		t.Errorf("the other name holds %q", got)
 	}
 }
+
+func TestAReplacedFileKeepsItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	if err := os.Chown(tr.path("f"), 1234, 4321); err != nil {
+		t.Skipf("files cannot be given away here: %v", err)
+	}
+	if _, err := tr.WriteFile(t.Context(), "f", "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(tr.path("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 4321 {
+		t.Errorf("the file belongs to %d:%d", st.Uid, st.Gid)
+	}
+}

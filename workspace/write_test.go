@@ -451,6 +451,20 @@ func TestUnreadableOldFileIsChangedAndUnkeptNeverAbsent(t *testing.T) {
 	}
 }
 
+func TestTheLargestRestorePoint(t *testing.T) {
+	for size, want := range map[int]State{MaxKept: StateText, MaxKept + 1: StateUnkept} {
+		tr := newTree(t, policy.Permissive())
+		tr.put("f", strings.Repeat("x", size))
+		j := &recorder{}
+		if _, err := tr.WithJournal(j).WriteFile(t.Context(), "f", "new\n"); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.points) != 1 || j.points[0].State != want || (want == StateText) != (len(j.points[0].Before) == size) {
+			t.Errorf("of %d bytes %d points, the first %s with %d", size, len(j.points), j.points[0].State, len(j.points[0].Before))
+		}
+	}
+}
+
 func TestRemoveNeedsAnOutrightAllow(t *testing.T) {
 	tr := newTree(t, policy.Permissive().Layer("ops").AskWrite("ask/*"))
 	tr.put("ask/a", "x")
@@ -506,4 +520,71 @@ func TestFailedWriteLeavesNoTemporaryFile(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(tr.path("f"))); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What is removed is what was looked at: not a file that was changed meanwhile.
+func TestAFileThatChangesWhileItIsTakenAwayStays(t *testing.T) {
+	for name, remove := range map[string]func(*Workspace) error{
+		"by name":    func(w *Workspace) error { return w.Remove(t.Context(), "f") },
+		"by content": func(w *Workspace) error { return w.RemoveIf(t.Context(), "f", digestOf([]byte("old\n"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			tr.put("f", "old\n")
+			j := &interrupted{middle: func() { tr.put("f", "somebody's\n") }}
+			if err := remove(tr.WithJournal(j)); !errors.Is(err, ErrStale) || tr.get("f") != "somebody's\n" || len(j.edits) != 0 {
+				t.Errorf("error %v, file %q, %d edits on record", err, tr.get("f"), len(j.edits))
+			}
+		})
+	}
+}
+
+func TestOnlyTheNamedContentIsRemoved(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	if err := tr.RemoveIf(t.Context(), "f", digestOf([]byte("other\n"))); !errors.Is(err, ErrStale) || tr.get("f") != "old\n" {
+		t.Errorf("RemoveIf of other content = %v", err)
+	}
+	if err := tr.RemoveIf(t.Context(), "f", digestOf([]byte("old\n"))); err != nil {
+		t.Errorf("RemoveIf = %v", err)
+	}
+	tr.absent("f")
+}
+
+// A run that has removed a file knows that it is gone: what is there then is somebody's.
+func TestAFileThatCameInPlaceOfARemovedOneIsNotBuried(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	w := tr.WithJournal(nil)
+	if err := w.Remove(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	tr.put("f", "somebody's\n")
+	if _, err := w.WriteFile(t.Context(), "f", "mine\n"); !errors.Is(err, ErrStale) || tr.get("f") != "somebody's\n" {
+		t.Errorf("WriteFile = %v, file %q", err, tr.get("f"))
+	}
+}
+
+func TestNothingIsWrittenOnceTheContextHasEnded(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	j := &recorder{}
+	w := tr.WithJournal(j)
+	for what, err := range map[string]error{
+		"write":  second(w.WriteFile(ctx, "f", "new\n")),
+		"create": second(w.WriteFile(ctx, "dir/new", "new\n")),
+		"edit":   second(w.EditFile(ctx, "f", "old", "new")),
+		"remove": w.Remove(ctx, "f"),
+	} {
+		if !errors.Is(err, stopped) {
+			t.Errorf("%s = %v, want the cause", what, err)
+		}
+	}
+	if tr.get("f") != "old\n" || len(j.points)+len(j.edits) > 0 {
+		t.Errorf("f = %q, %d restore points, %d edits", tr.get("f"), len(j.points), len(j.edits))
+	}
+	tr.absent("dir")
 }
