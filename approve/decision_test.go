@@ -103,6 +103,7 @@ func TestOnlyReadsAndWritesCanBeChanged(t *testing.T) {
 		{"a content that could not be kept as it is", Request{Act: policy.Write, Target: "a", Content: "x"}, &Modified{Content: text("caf\xe9")}, false},
 		{"a file whose name could not be kept as it is", Request{Act: policy.Read, Target: "a"}, &Modified{Target: "caf\xe9"}, false},
 		{"the same command again", Request{Act: policy.Exec, Target: "ls"}, &Modified{Target: "ls"}, true},
+		{"the same arguments again", Request{Act: policy.Exec, Target: "lookup", Content: `{"id":1}`}, &Modified{Content: text(`{"id":1}`)}, true},
 		{"an empty change", Request{Act: policy.Net, Target: "a.com:443"}, &Modified{}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
@@ -253,4 +254,18 @@ func (mute) Endpoints() []string { return nil }
 
 func (mute) Complete(context.Context, *provider.Request, provider.Sink) (*provider.Response, error) {
 	return nil, nil
+}
+
+func TestACutContentKeepsItsCharactersWhole(t *testing.T) {
+	for pad := range 4 {
+		s := strings.Repeat("x", pad) + strings.Repeat("漢", 100)
+		for limit := 40; limit < 60; limit++ {
+			got := excerpt(s, limit)
+			head, rest, _ := strings.Cut(got, "\n[")
+			_, tail, ok := strings.Cut(rest, "]\n")
+			if !utf8.ValidString(got) || !ok || !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) || len(head)+len(tail) > limit {
+				t.Fatalf("%d bytes in front, limit %d: %q", pad, limit, got)
+			}
+		}
+	}
 }

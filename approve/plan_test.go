@@ -26,6 +26,7 @@ func TestParsePlan(t *testing.T) {
 		{"an empty agent is none", `{"steps":[{"intent":"a","agent":""},{"intent":"b","agent":null}]}`, nil, []PlanStep{{Intent: "a"}, {Intent: "b"}}, ""},
 		{"unknown keys are ignored", `{"steps":[{"intent":"a","Agent":"nobody"}],"note":1}`, nil, []PlanStep{{Intent: "a"}}, ""},
 		{"as many steps as there may be", many + `]}`, nil, slices.Repeat([]PlanStep{{Intent: "x"}}, PlanSteps), ""},
+		{"an intent as long as it may be", `{"steps":[{"intent":"` + strings.Repeat("é", PlanIntent) + `"}]}`, nil, []PlanStep{{Intent: strings.Repeat("é", PlanIntent)}}, ""},
 		{"no steps", `{}`, nil, nil, "steps is missing"},
 		{"steps that are null", `{"steps":null}`, nil, nil, "steps is missing"},
 		{"an empty list", `{"steps":[]}`, nil, nil, "at least one"},

@@ -88,6 +88,54 @@ func TestWhatWasTypedBeforeAQuestionWasShownAnswersNothing(t *testing.T) {
 	}
 }
 
+// In raw mode a terminal gives several lines in one read. Those behind the first were
+// typed before the next question was shown as well, though they lie in memory by then.
+func TestLinesThatCameWithAnAnswerAnswerNoLaterQuestion(t *testing.T) {
+	keys, tty := pseudoTerminal(t)
+	raw, err := tty.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cerr := raw.Control(func(fd uintptr) {
+		var mode *unix.Termios
+		if mode, err = unix.IoctlGetTermios(int(fd), unix.TCGETS); err == nil {
+			mode.Lflag &^= unix.ICANON | unix.ECHO
+			mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+			err = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode)
+		}
+	}); cerr != nil || err != nil {
+		t.Fatal(cerr, err)
+	}
+	var out syncBuffer
+	term := Stdin(tty, &out)
+	decide := func(target, typed string) Decision {
+		got := make(chan Decision, 1)
+		go func() {
+			d, err := term.Decide(t.Context(), Request{Act: policy.Exec, Target: target})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- d
+		}()
+		out.waitFor(t, target+"\n")
+		select {
+		case d := <-got:
+			t.Fatalf("%s was decided before anything was typed: %+v", target, d)
+		case <-time.After(20 * time.Millisecond): // a read that finds a line ends sooner
+		}
+		if _, err := keys.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		return <-got
+	}
+	if d := decide("question 1", "y\ny\ny\n"); d.Kind != DecisionApprove {
+		t.Errorf("the first: %+v", d)
+	}
+	if d := decide("question 2", "n\n"); d.Kind != DecisionDeny {
+		t.Errorf("the second: %+v", d)
+	}
+}
+
 // Questions that are shown together may be answered together.
 func TestABatchAtATerminalMayBeAnsweredAhead(t *testing.T) {
 	keys, tty := pseudoTerminal(t)

@@ -58,7 +58,15 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
+// unflushed takes what is written and shows it to nobody.
+type unflushed struct{ io.Writer }
+
+func (unflushed) Flush() error { return errors.New("the terminal is gone") }
+
 func TestWhatNobodySawIsNotApproved(t *testing.T) {
+	if got, err := Stdin(strings.NewReader("y\n"), unflushed{io.Discard}).Decide(t.Context(), Request{Act: policy.Write, Target: "a"}); err != nil || got.Kind != DecisionDeny {
+		t.Errorf("a question that stayed in a buffer = %+v, %v, want a denial", got, err)
+	}
 	term := Stdin(strings.NewReader("y\n"), brokenWriter{})
 	got, err := term.Decide(t.Context(), Request{Act: policy.Write, Target: "a"})
 	if err != nil || got.Kind != DecisionDeny {
@@ -138,6 +146,7 @@ func TestATerminalAnswersQuestions(t *testing.T) {
 	}{
 		{"text is the answer", "mauve\n", one, Say("mauve")},
 		{"a number takes an offer", "2\n", one, Say("green")},
+		{"the last offer", "3\n", one, Say("blue")},
 		{"a number out of range is text", "4\n", one, Say("4")},
 		{"nought is text", "0\n", one, Say("0")},
 		{"several numbers where one is wanted are text", "1, 3\n", one, Say("1, 3")},

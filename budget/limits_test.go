@@ -7,7 +7,7 @@ import (
 
 func TestZeroLimitsMeanTheDefaults(t *testing.T) {
 	var l Limits
-	if l.StepCap() != DefaultSteps || l.RetryCap() != DefaultRetries {
+	if l.StepCap() != 12 || l.RetryCap() != 2 || DefaultSteps != 12 || DefaultRetries != 2 { // as CONTRACT.md has them
 		t.Errorf("got %d steps and %d retries", l.StepCap(), l.RetryCap())
 	}
 	if l.TokensExceeded(1<<62) || l.TimeExceeded(1<<62) {
@@ -40,8 +40,10 @@ func TestSpendingExactlyTheBoundIsAllowed(t *testing.T) {
 }
 
 func TestImpossibleLimitsAreRefused(t *testing.T) {
-	if err := (Limits{Duration: -1, Tokens: -1}).Validate(); err == nil {
-		t.Error("negative bounds passed")
+	for _, l := range []Limits{{Duration: -1}, {Tokens: -1}, {Duration: -1, Tokens: -1}} {
+		if err := l.Validate(); err == nil {
+			t.Errorf("negative bounds passed: %+v", l)
+		}
 	}
 	if err := (Limits{Steps: -1, Retries: -1}).Validate(); err != nil {
 		t.Errorf("none is a choice: %v", err)

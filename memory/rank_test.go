@@ -71,6 +71,23 @@ func TestWhatRanksBest(t *testing.T) {
 	}
 }
 
+func TestANoteThatSaysSomethingElseIsRankedByThat(t *testing.T) {
+	var c Cache
+	signals := WordsOf("parser")
+	notes := []Note{{Key: "a", Value: "parser"}, {Key: "b", Value: "column"}}
+	if got := c.Rank("w", signals, notes); !slices.Equal(got, []int{1, 0}) {
+		t.Errorf("at first %v", got)
+	}
+	notes[0].Value, notes[1].Value = "column", "parser"
+	if got := c.Rank("w", signals, notes); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("once the values are exchanged %v", got)
+	}
+	notes[0].Key, notes[1].Key = "other", "parser"
+	if got := c.Rank("w", WordsOf("other"), notes); !slices.Equal(got, []int{1, 0}) {
+		t.Errorf("under other keys %v", got)
+	}
+}
+
 func TestTheCacheChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var kept Cache

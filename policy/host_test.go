@@ -314,6 +314,11 @@ func TestAddressFloor(t *testing.T) {
 	if _, refused := Permissive().Contain(open).FloorRefusesAnswer("docs.example", netip.MustParseAddrPort("127.0.0.1:80"), true); !refused {
 		t.Error("what a child allows itself counted")
 	}
+	for _, p := range []Policy{Permissive().Layer("app").AskNet("127.0.0.1", "127.0.0.1:80"), Permissive().Layer("app").DenyNet("127.0.0.1")} {
+		if _, refused := p.FloorRefusesAnswer("docs.example", netip.MustParseAddrPort("127.0.0.1:80"), true); !refused {
+			t.Error("a rule that does not allow the address let a name lead to it")
+		}
+	}
 	if _, refused := FloorRefuses(netip.Addr{}, true); !refused {
 		t.Error("no address at all passed")
 	}

@@ -17,6 +17,7 @@ func TestCost(t *testing.T) {
 	table := provider.PriceTable{AsOf: "2026-08-01"}.
 		With("m", provider.Price{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite: 3_750_000}).
 		With("search", provider.Price{Input: 1_000_000, PerServerToolRequest: 14_000}).
+		With("requests", provider.Price{PerServerToolRequest: 1 << 32}).
 		With("half", provider.Price{Input: 1}).
 		With("dear", provider.Price{Input: math.MaxInt64, Output: math.MaxInt64, PerServerToolRequest: math.MaxInt64}).
 		With("tiered", provider.Price{Input: 1_000_000, Output: 1_000_000}).
@@ -31,8 +32,13 @@ func TestCost(t *testing.T) {
 		ok    bool
 	}{
 		{"a million tokens", "m", provider.Usage{PromptTokens: 1_000_000, CompletionTokens: 1_000_000}, 18_000_000, true},
-		// A measured pair: the prompt written to the cache once, then read.
-		{"cache written", "m", provider.Usage{PromptTokens: 7_421, CompletionTokens: 5, CacheWriteTokens: 0, CacheReadTokens: 7_408}, 2_336, true},
+		// What goes into a cache is not also charged as fresh, and neither is what comes from it.
+		{"written to the cache", "m", provider.Usage{PromptTokens: 1_000_000, CacheWriteTokens: 400_000}, 3_300_000, true},
+		{"written to the cache and read from it", "m", provider.Usage{PromptTokens: 1_000_000, CacheReadTokens: 500_000, CacheWriteTokens: 400_000}, 1_950_000, true},
+		{"counters below nothing", "m", provider.Usage{PromptTokens: -5, CompletionTokens: -5, CacheReadTokens: -5, CacheWriteTokens: -5, ServerToolRequests: -5}, 0, true},
+		{"the first sum that is too large", "requests", provider.Usage{ServerToolRequests: 1 << 32}, math.MaxInt64, true},
+		// A measured pair: the prompt read from the cache, and without one.
+		{"read from the cache", "m", provider.Usage{PromptTokens: 7_421, CompletionTokens: 5, CacheWriteTokens: 0, CacheReadTokens: 7_408}, 2_336, true},
 		{"the same without a cache", "m", provider.Usage{PromptTokens: 7_421, CompletionTokens: 5}, 22_338, true},
 		{"thinking is not charged twice", "m", provider.Usage{CompletionTokens: 100, ReasoningTokens: 90}, 1_500, true},
 		{"more cached than there was", "m", provider.Usage{PromptTokens: 10, CacheReadTokens: 20, CacheWriteTokens: 5}, 25, true},
@@ -49,11 +55,13 @@ func TestCost(t *testing.T) {
 		{"at the next, the whole request", "tiered", provider.Usage{PromptTokens: 200_000, CompletionTokens: 2}, 400_006, true},
 		{"a tier without a base price", "orphan", provider.Usage{PromptTokens: 5}, 0, false},
 	} {
-		got, ok := table.CostMicros(tc.model, tc.u)
-		if got != tc.want || ok != tc.ok {
-			t.Errorf("%s = %d, %v; want %d, %v", tc.name, got, ok, tc.want, tc.ok)
+		for range 2 {
+			got, ok := table.CostMicros(tc.model, tc.u)
+			if got != tc.want || ok != tc.ok {
+				t.Errorf("%s = %d, %v; want %d, %v", tc.name, got, ok, tc.want, tc.ok)
+			}
+			slices.Reverse(table.Tiers["tiered"]) // the order of tiers means nothing
 		}
-		slices.Reverse(table.Tiers["tiered"]) // the order of tiers means nothing
 	}
 }
 

@@ -2,11 +2,13 @@ package provider_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +79,7 @@ func TestEndings(t *testing.T) {
 		{"the window is full", provider.Response{Text: "x", FinishReason: "model_context_window_exceeded"}, provider.FinishLength},
 		{"withheld", provider.Response{FinishReason: "content_filter"}, provider.FinishContentFilter},
 		{"withheld, another word", provider.Response{FinishReason: "SAFETY"}, provider.FinishContentFilter},
+		{"withheld, a third word", provider.Response{FinishReason: "sensitive"}, provider.FinishContentFilter},
 		{"declined", provider.Response{Text: "no", FinishReason: "refusal"}, provider.FinishRefusal},
 		{"declined, told beside a stop", provider.Response{Text: "no", FinishReason: "stop", Finish: provider.FinishRefusal}, provider.FinishRefusal},
 		{"paused", provider.Response{Text: "x", FinishReason: "pause_turn"}, provider.FinishPaused},
@@ -180,6 +183,23 @@ func TestImages(t *testing.T) {
 	}
 	if _, err := provider.Image("image/png", make([]byte, provider.MaxImageBytes+1)); !errors.As(err, &ce) {
 		t.Errorf("over the limit: %v", err)
+	}
+	// One that was made elsewhere is held to the same.
+	for name, tc := range map[string]struct {
+		m  provider.Media
+		ok bool
+	}{
+		"the largest":             {provider.Media{Type: "image/png", Base64: base64.StdEncoding.EncodeToString(make([]byte, provider.MaxImageBytes))}, true},
+		"too large":               {provider.Media{Type: "image/png", Base64: base64.StdEncoding.EncodeToString(make([]byte, provider.MaxImageBytes+1))}, false},
+		"lines":                   {provider.Media{Type: "image/png", Base64: "AAAA\nAAAA"}, false},
+		"lines of another system": {provider.Media{Type: "image/png", Base64: "AAAA\r\nAAAA"}, false},
+		"no base64":               {provider.Media{Type: "image/png", Base64: "A*AA"}, false},
+		"no bytes":                {provider.Media{Type: "image/png"}, false},
+		"another type":            {provider.Media{Type: "image/bmp", Base64: "AAAA"}, false},
+	} {
+		if err := tc.m.Validate(); (err == nil) != tc.ok || err != nil && !errors.As(err, &ce) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for path, want := range map[string]string{"a.JPG": "image/jpeg", "b/c.jpeg": "image/jpeg", "x.png": "image/png", "x.gif": "image/gif", "x.WebP": "image/webp", "x.bmp": "", "x": "", "": "", ".png": "image/png"} {
 		if got := provider.MediaTypeFor(path); got != want {
@@ -309,5 +329,98 @@ func TestUsageAddsUpWithoutWrapping(t *testing.T) {
 		if got := (provider.Usage{TotalTokens: tc.a}).Add(provider.Usage{TotalTokens: tc.b}); got != (provider.Usage{TotalTokens: tc.want}) {
 			t.Errorf("%s = %+v, want %d", tc.name, got, tc.want)
 		}
+	}
+}
+
+// What failed calls used is known by the error, wherever it stands in a chain.
+func TestWhatAFailureUsedIsFoundInItsChain(t *testing.T) {
+	own, all := &provider.Usage{TotalTokens: 3}, &provider.Usage{TotalTokens: 7}
+	failed := &provider.Error{Kind: provider.Server, Usage: own}
+	stopped := &provider.Interrupted{Provider: "p", Usage: own, Err: context.Canceled}
+	for name, tc := range map[string]struct {
+		err  error
+		want *provider.Usage
+	}{
+		"a failure":                      {failed, own},
+		"one that is wrapped":            {fmt.Errorf("step 3: %w", failed), own},
+		"one that the caller ended":      {fmt.Errorf("step 3: %w", stopped), own},
+		"a chain that counted them all":  {fmt.Errorf("step 3: %w", provider.WithUsage(failed, all)), all},
+		"a chain that the caller ended":  {provider.WithUsage(stopped, all), all},
+		"a chain that knows nothing new": {provider.WithUsage(failed, nil), own},
+		"one that says nothing":          {&provider.Error{Kind: provider.Server}, nil},
+		"something else":                 {errors.New("x"), nil},
+	} {
+		if got := provider.UsageOf(tc.err); got != tc.want {
+			t.Errorf("%s used %+v, want %+v", name, got, tc.want)
+		}
+	}
+	if provider.WithUsage(nil, all) != nil {
+		t.Error("a success became an error")
+	}
+	if err := provider.WithUsage(failed, all); !errors.Is(err, provider.Server) || err.Error() != failed.Error() {
+		t.Errorf("the failure itself is lost: %v", err)
+	}
+}
+
+// spoil changes every byte and every element that can be reached from v.
+func spoil(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			spoil(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				spoil(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			spoil(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(v.String() + "!")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint8:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	}
+}
+
+func TestCopiesOfRequestsAndAnswersAreApart(t *testing.T) {
+	request := func() *provider.Request {
+		return &provider.Request{
+			System: []string{"s"}, User: "u", Model: "m", MaxTokens: 1,
+			Messages: []provider.Message{{Role: provider.RoleAssistant, Text: "t", Calls: []provider.ToolCall{{ID: "1", Name: "n", Arguments: json.RawMessage("{}")}}, Carry: json.RawMessage("{}"), Results: []provider.ToolResult{{CallID: "1", Content: "c"}}}},
+			Tools:    []provider.ToolSpec{{Name: "n", Description: "d", Schema: json.RawMessage("{}")}},
+			Media:    []provider.Media{{Type: "image/png", Base64: "AAAA"}},
+			Web:      provider.WebAccess{Search: true, AllowedDomains: []string{"a"}, BlockedDomains: []string{"b"}},
+			Output:   &provider.OutputSchema{Name: "o", Schema: json.RawMessage("{}")},
+		}
+	}
+	response := func() *provider.Response {
+		return &provider.Response{
+			Text: "t", Calls: []provider.ToolCall{{ID: "1", Name: "n", Arguments: json.RawMessage("{}")}},
+			Usage: &provider.Usage{TotalTokens: 1}, Failed: []provider.FailedCall{{Provider: "p", Usage: &provider.Usage{TotalTokens: 1}}},
+			Citations: []provider.Citation{{URL: "u"}}, ServerTools: []provider.ServerToolCall{{Tool: "t"}}, Carry: json.RawMessage("{}"),
+		}
+	}
+	asked, answered := request(), response()
+	copied, again := asked.Clone(), answered.Clone()
+	if diff := cmp.Diff(asked, copied) + cmp.Diff(answered, again); diff != "" {
+		t.Errorf("a copy is another: %s", diff)
+	}
+	spoil(reflect.ValueOf(copied))
+	spoil(reflect.ValueOf(again))
+	message := answered.Message()
+	spoil(reflect.ValueOf(&message))
+	if diff := cmp.Diff(request(), asked) + cmp.Diff(response(), answered); diff != "" {
+		t.Errorf("a change of the copy is one of the original: %s", diff)
+	}
+	if (*provider.Request)(nil).Clone() != nil || (*provider.Response)(nil).Clone() != nil {
+		t.Error("a copy of nothing is something")
 	}
 }

@@ -300,3 +300,24 @@ func TestAStreamThatIsBeingReadHasNoResultYet(t *testing.T) {
 		t.Errorf("%+v, %v", turn, err)
 	}
 }
+
+// Whoever watches a turn that is read event by event may end it, as any other turn.
+func TestAnObserverEndsATurnThatIsStreamed(t *testing.T) {
+	f := newFixture(t, read("a"), read("b"), scripted.Say("never said"))
+	stop := trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+		if _, ok := ev.Fact.(trace.StepCommitted); ok {
+			return trace.Cancel
+		}
+		return trace.Continue
+	})
+	st := f.open().Stream(t.Context(), "look", session.WithObserver(stop))
+	for _, err := range st.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn, err := st.Turn()
+	if err != nil || turn.Outcome.Kind != trace.Cancelled || turn.Outcome.Steps != 1 {
+		t.Errorf("%+v, %v", turn, err)
+	}
+}

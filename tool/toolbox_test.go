@@ -16,6 +16,11 @@ type bare struct{ spec Spec }
 func (b bare) Spec() Spec                                 { return b.spec }
 func (b bare) Call(context.Context, Call) (Result, error) { return Result{}, nil }
 
+// broken panics when it is asked what it is.
+type broken struct{ bare }
+
+func (broken) Spec() Spec { panic("no spec") }
+
 func named(names ...string) (box Toolbox) {
 	for _, n := range names {
 		box = append(box, bare{Spec{Name: n}})
@@ -48,6 +53,7 @@ func TestSetsThatCannotBeOffered(t *testing.T) {
 		{"a name of an MCP server's tool", named("mcp__files__read"), []string{"mcp__"}},
 		{"twice", named("a", "b", "a"), []string{`tool "a" is there twice`}},
 		{"nil", Toolbox{nil}, []string{"tool 0 is nil"}},
+		{"a tool that cannot say what it is", append(named("a"), broken{}), []string{"tool 1", "no spec"}},
 		{"a schema that is no object's", Toolbox{bare{Spec{Name: "a", Schema: json.RawMessage(`{"type":"array"}`)}}}, []string{`tool "a"`}},
 		{"a schema that is no JSON", Toolbox{bare{Spec{Name: "a", Schema: json.RawMessage(`{"type"`)}}}, []string{`tool "a"`}},
 		{"an origin that does not exist", Toolbox{bare{Spec{Name: "a", Origin: "heaven"}}}, []string{`"heaven"`}},
@@ -106,5 +112,24 @@ func TestAToolboxIsNotChangedByOneThatIsMadeOfIt(t *testing.T) {
 	one, two := base.With(named("b")...), base.With(named("c")...)
 	if got := strings.Join(one.Names(), " ") + "; " + strings.Join(two.Names(), " ") + "; " + strings.Join(base.Names(), " "); got != "a b; a c; a" {
 		t.Errorf("the sets are %s", got)
+	}
+}
+
+// A run whose calls change nothing is told so, and then stopped: a tool that only reads
+// is no progress.
+func TestOnlyACallThatMayChangeSomethingMovesTheWorkOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts  []Option
+		moves bool
+	}{"reads": {[]Option{ReadOnly}, false}, "says nothing": {nil, true}, "changes": {[]Option{Mutating}, true}, "may be made again": {[]Option{Replayable}, true}} {
+		made := New("probe", "", func(context.Context, struct{}) (string, error) { return "ok", nil }, tc.opts...)
+		got, err := made.Call(t.Context(), Call{Name: "probe", Args: json.RawMessage("{}")})
+		if err != nil || got.Text != "ok" || got.Changed != tc.moves {
+			t.Errorf("a tool that %s: %+v, %v", name, got, err)
+		}
+		failing := New("probe", "", func(context.Context, struct{}) (string, error) { return "", context.Canceled }, tc.opts...)
+		if got, err := failing.Call(t.Context(), Call{Name: "probe", Args: json.RawMessage("{}")}); err == nil || got.Changed {
+			t.Errorf("a tool that %s and fails: %+v, %v", name, got, err)
+		}
 	}
 }

@@ -75,6 +75,7 @@ func TestCacheDirs(t *testing.T) {
 		{"go moved", "go", "go", "linux", with("GOMODCACHE", "/m", "GOCACHE", "/b", "GOPATH", "/g"), "/b /m", "GOMODCACHE=/m GOCACHE=/b"},
 		{"go env -w", "go", "go", "linux", with("file:/h/.config/go/env", "GOCACHE=/written\n# GOMODCACHE=/no\nGOPATH=/gp\n"), "/gp/pkg/mod /written", "GOMODCACHE=/gp/pkg/mod GOCACHE=/written"},
 		{"environment before go env -w", "go", "go", "linux", with("GOCACHE", "/b", "file:/h/.config/go/env", "GOCACHE=/written\n"), "/b /h/go/pkg/mod", "GOMODCACHE=/h/go/pkg/mod GOCACHE=/b"},
+		{"go told to keep no cache", "go", "go", "linux", with("GOCACHE", "off"), "/h/.cache/go-build /h/go/pkg/mod", "GOMODCACHE=/h/go/pkg/mod GOCACHE=/h/.cache/go-build"},
 		{"go env off", "go", "go", "linux", with("GOENV", "off", "file:off", "GOCACHE=/written\n"), "/h/.cache/go-build /h/go/pkg/mod", "GOMODCACHE=/h/go/pkg/mod GOCACHE=/h/.cache/go-build"},
 		{"maven", "maven", "mvn", "linux", home, "/h/.m2", ""},
 		{"gradle", "gradle", "gradle", "linux", with("GRADLE_USER_HOME", "/gr"), "/gr", ""},

@@ -288,3 +288,57 @@ func TestOnlyTokensOfOneStepAreJoined(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+// slowWriter lets something happen while the first batch is written.
+type slowWriter struct {
+	batches
+	middle    func()
+	unbounded bool // a write could have taken for ever
+}
+
+func (w *slowWriter) PutEvents(ctx context.Context, events ...Event) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		w.unbounded = true
+	}
+	if w.middle != nil {
+		middle := w.middle
+		w.middle = nil
+		middle()
+	}
+	return w.batches.PutEvents(ctx, events...)
+}
+
+// What happened first is written first, however long that takes.
+func TestALaterBatchDoesNotOvertake(t *testing.T) {
+	w := &slowWriter{}
+	b := Broadcast(w, nil)
+	done := make(chan struct{})
+	w.middle = func() {
+		go func() {
+			defer close(done)
+			b.Observe(Event{RunID: 1, Step: 2, Fact: StepCommitted{}})
+		}()
+		select {
+		case <-done:
+			t.Error("an event was written while the one before it was")
+		case <-time.After(30 * time.Millisecond): // whoever does not wait is done sooner
+		}
+	}
+	b.Observe(Event{RunID: 1, Step: 1, Fact: StepCommitted{}})
+	<-done
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var steps []int
+	for _, batch := range w.all() {
+		for _, ev := range batch {
+			steps = append(steps, ev.Step)
+		}
+	}
+	if diff := cmp.Diff([]int{1, 2}, steps); diff != "" {
+		t.Error(diff)
+	}
+	if w.unbounded {
+		t.Error("a write may take for ever")
+	}
+}

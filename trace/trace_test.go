@@ -170,3 +170,55 @@ func TestPrinterShowsRoutingAndTheProvidersOwnTools(t *testing.T) {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+func TestNobodyIsToldOfTwoEventsAtOnce(t *testing.T) {
+	var w *Watch
+	again, done := make(chan struct{}), make(chan struct{})
+	w = NewWatch(ObserverFunc(func(ev Event) Flow {
+		if ev.Step == 2 {
+			close(again)
+			return Continue
+		}
+		go func() {
+			defer close(done)
+			w.Emit(Event{Step: 2, Fact: StalledOut{}})
+		}()
+		select {
+		case <-again:
+			t.Error("the observer was entered twice at once")
+		case <-time.After(30 * time.Millisecond): // whoever does not wait is there sooner
+		}
+		return Continue
+	}), nil)
+	w.Emit(Event{Step: 1, Fact: StalledOut{}})
+	<-done
+	<-again
+}
+
+// What comes from where anybody may have written it is shown in a frame.
+func TestWhichOriginsAreOutside(t *testing.T) {
+	for o, want := range map[Origin]bool{
+		OriginWeb: true, OriginMCP: true, OriginLSP: true,
+		OriginFile: false, OriginShell: false, OriginTool: false, OriginAgent: false, OriginOperator: false, OriginProse: false, "": false,
+	} {
+		if o.External() != want || o.Known() != (o != "") {
+			t.Errorf("%q: outside %v, known %v", o, o.External(), o.Known())
+		}
+	}
+}
+
+func TestWhatCountsAsTakenBackWhole(t *testing.T) {
+	for verdict, want := range map[Undone]bool{
+		Restored: true, Removed: true, Applied: true,
+		Stale: false, NotKept: false, NoHunk: false, NotRecorded: false, UndoRefused: false, UndoFailed: false, "later": false,
+	} {
+		for where, r := range map[string]Rewound{
+			"a file": {Files: []RewoundItem{{Verdict: Restored}, {Verdict: verdict}}},
+			"a note": {Files: []RewoundItem{{Verdict: Restored}}, Memory: []RewoundItem{{Verdict: verdict}}},
+		} {
+			if r.Clean() != want {
+				t.Errorf("with %s %q the whole is clean: %v", where, verdict, r.Clean())
+			}
+		}
+	}
+}

@@ -114,3 +114,19 @@ func stat(t *testing.T, name string) os.FileInfo {
 	}
 	return info
 }
+
+// Two changes within one tick of a clock leave the same time: a file that was changed just
+// before it was looked at is read again, however alike it seems.
+func TestAFileThatWasJustChangedIsNotTakenForKnown(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "x\n")
+	info, err := os.Stat(tr.path("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]bool{0: false, fineTick / 2: false, time.Minute: true} {
+		if got := (hashed{info: info, at: info.ModTime().Add(after)}).holds(info); got != want {
+			t.Errorf("looked at %s after the change: known is %v", after, got)
+		}
+	}
+}

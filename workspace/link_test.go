@@ -93,10 +93,12 @@ func TestLinkToADeniedFileIsDeniedLikeTheFile(t *testing.T) {
 	tr.link("notes/n.txt", "m")
 	tr.link("secrets", "d")
 	tr.link("secrets/missing", "dangling")
+	tr.link("../root/secrets/k", "roundabout") // out of the root and in again by its own name
+	tr.link("../../root/secrets", "sub/about")
 	tr.put("public", "fine\n")
 	tr.link("../public", "secrets/back")
 	tr.link("secrets/back", "through") // ends in an allowed file, by way of a denied name
-	for _, p := range []string{"secrets/k", "m", "notes/n.txt", "d/k", "d/new", "dangling", "through", "./secrets//k", "x/../secrets/k"} {
+	for _, p := range []string{"secrets/k", "m", "notes/n.txt", "d/k", "d/new", "dangling", "roundabout", "sub/about/k", "through", "./secrets//k", "x/../secrets/k"} {
 		_, err := tr.ReadFile(t.Context(), p)
 		wantRefused(t, err, "secrets/*")
 		_, err = tr.WriteFile(t.Context(), p, "x")
@@ -201,7 +203,7 @@ func TestLinkLoopIsAnError(t *testing.T) {
 func TestFileCalledGitIsNotWritten(t *testing.T) {
 	tr := newTree(t, policy.Permissive())
 	for p, want := range map[string]policy.Effect{
-		".git": policy.Allow, "a/../.git": policy.Allow, // the git tools must be able to ask
+		".git": policy.Allow, "a/../.git": policy.Allow, ".git/.": policy.Allow, // the git tools must be able to ask
 		"vendor/.git": policy.Deny, "vendor/.git/": policy.Deny, "./a/.git": policy.Deny,
 	} {
 		_, err := tr.WriteFile(t.Context(), p, "gitdir: /elsewhere\n")

@@ -53,14 +53,16 @@ func (d *directory) openThrough(dir, name string, seen fs.FileInfo) (*os.File, e
 }
 
 // openIn opens one name in an opened directory and makes sure that it is the
-// file that was seen under that name.
+// file that was seen under that name. The kind is compared as well: the number by
+// which the system knows a file goes to the next one once it is removed, which may be
+// a pipe.
 func openIn(parent *os.Root, name, real string, flag int, seen fs.FileInfo) (*os.File, error) {
 	f, err := parent.OpenFile(name, flag|openNonblock, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err != nil || !os.SameFile(info, seen) {
+	if err != nil || !os.SameFile(info, seen) || info.Mode().Type() != seen.Mode().Type() {
 		f.Close()
 		return nil, &movedError{path: real}
 	}
@@ -95,7 +97,7 @@ func stepInto(cur *os.Root, part, walked string, create bool) (*os.Root, error) 
 		if err := cur.Mkdir(part, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, openFailure(walked, err)
 		}
-		if err := syncDir(cur); err != nil {
+		if err := flushDir(cur); err != nil {
 			return nil, openFailure(walked, err)
 		}
 		seen, err = cur.Lstat(part)

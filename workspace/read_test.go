@@ -301,3 +301,14 @@ func TestReadEndsWithItsContext(t *testing.T) {
 		t.Errorf("f = %q", got)
 	}
 }
+
+func TestTheLargestFileIsReadWhole(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "")
+	if err := os.Truncate(tr.path("f"), MaxFile); err != nil {
+		t.Skipf("no sparse file here: %v", err)
+	}
+	if data, err := tr.ReadBytes(t.Context(), "f"); err != nil || len(data) != MaxFile {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}

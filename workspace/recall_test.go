@@ -66,3 +66,59 @@ func TestAWriteThatCouldNotBeAnnouncedTakesNoRestorePointWithIt(t *testing.T) {
 		})
 	}
 }
+
+// remembering is the journal of a call that was made before a crash.
+type remembering struct {
+	announcer
+	done Change
+}
+
+func (r *remembering) Recall(string, string) (Change, bool, bool) { return r.done, true, true }
+
+// A call that is made again after a crash, and whose change stands, changes nothing.
+func TestAChangeThatWasMadeBeforeTheCrashIsNotMadeAgain(t *testing.T) {
+	done := Change{Edit: Edit{Path: "f", Wrote: Changed, LinesAdded: 7}}
+	for name, call := range map[string]func(w *Workspace) (Change, error){
+		"write": func(w *Workspace) (Change, error) { return w.WriteFile(t.Context(), "f", "x\nx\n") },
+		"edit":  func(w *Workspace) (Change, error) { return w.EditFile(t.Context(), "f", "x", "x\nx") },
+		"patch": func(w *Workspace) (Change, error) {
+			c, _, err := w.PatchFile(t.Context(), "f", "@@ -1 +1,2 @@\n x\n+x\n")
+			return c, err
+		},
+		"remove": func(w *Workspace) (Change, error) { return done, w.Remove(t.Context(), "f") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			tr.put("f", "x\n")
+			j := &remembering{done: done}
+			c, err := call(tr.WithJournal(j))
+			if err != nil || c.LinesAdded != 7 || tr.get("f") != "x\n" || len(j.points)+len(j.edits) != 0 {
+				t.Errorf("%+v, %v; f = %q, %d points, %d edits", c, err, tr.get("f"), len(j.points), len(j.edits))
+			}
+		})
+	}
+}
+
+// Only what a write itself made ready is discarded.
+func TestDiscardTakesNoFileOfAnybody(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	temp := tempPrefix + "0123456789ABCDEF" + tempSuffix
+	for _, f := range []string{"d/f", "d/other.tmp", "d/" + tempPrefix + "x", "d/sub/" + temp, "d/" + temp} {
+		tr.put(f, "x")
+	}
+	for _, name := range []string{"f", "other.tmp", tempPrefix + "x", "sub/" + temp, "../d/f", "", `sub\` + temp} {
+		if err := tr.Discard("d/f", name); err == nil {
+			t.Errorf("Discard(%q) = nil", name)
+		}
+	}
+	if err := tr.Discard("d/f", temp); err != nil {
+		t.Error(err)
+	}
+	tr.absent("d/" + temp)
+	for _, f := range []string{"d/f", "d/other.tmp", "d/" + tempPrefix + "x", "d/sub/" + temp} {
+		tr.get(f)
+	}
+	if err := tr.Discard("gone/f", temp); err != nil {
+		t.Errorf("where the directory is gone: %v", err)
+	}
+}

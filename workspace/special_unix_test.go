@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -166,5 +167,137 @@ func TestOverwriteIsForADirectoryThatTakesNoNewNames(t *testing.T) {
 	}
 	if got := getFile(t, filepath.Join(tr.outside, "other")); got != "short\n" {
 		t.Errorf("the other name holds %q", got)
+	}
+}
+
+func TestAReplacedFileKeepsItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	if err := os.Chown(tr.path("f"), 1234, 4321); err != nil {
+		t.Skipf("files cannot be given away here: %v", err)
+	}
+	if _, err := tr.WriteFile(t.Context(), "f", "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(tr.path("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 4321 {
+		t.Errorf("the file belongs to %d:%d", st.Uid, st.Gid)
+	}
+}
+
+func TestWhatIsPutBackHasItsMode(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		tr := newTree(t, policy.Permissive())
+		if there {
+			tr.put("tool.sh", "other\n")
+		}
+		if _, err := tr.Restore(t.Context(), "tool.sh", []byte("old\n"), 0o751); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(tr.path("tool.sh"))
+		if err != nil || info.Mode().Perm() != 0o751 || tr.get("tool.sh") != "old\n" {
+			t.Errorf("with a file there %v: mode %v, %v, content %q", there, info.Mode(), err, tr.get("tool.sh"))
+		}
+	}
+}
+
+// What came in place of a file is not taken for it, though it may have got the number that
+// the file had, and a pipe is not waited for, since nobody writes to it.
+func TestWhatCameInPlaceOfAFileIsNotTakenForIt(t *testing.T) {
+	pipe := func(tr *tree) error { return syscall.Mkfifo(tr.path("f"), 0o600) }
+	for name, swap := range map[string]func(tr *tree) error{
+		"a pipe, the file is moved": func(tr *tree) error {
+			return errors.Join(os.Rename(tr.path("f"), tr.path("g")), pipe(tr))
+		},
+		"a pipe, the file is removed": func(tr *tree) error { return errors.Join(os.Remove(tr.path("f")), pipe(tr)) },
+		"another file": func(tr *tree) error {
+			return errors.Join(os.Rename(tr.path("f"), tr.path("g")), os.WriteFile(tr.path("f"), []byte("y\n"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			tr.put("f", "x\n")
+			seen, err := os.Stat(tr.path("f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := swap(tr); err != nil {
+				t.Fatal(err)
+			}
+			parent, err := tr.dir.openDir("", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer parent.Close()
+			got := make(chan error, 1)
+			go func() {
+				f, err := openIn(parent, "f", "f", os.O_RDONLY, seen)
+				if err == nil {
+					f.Close()
+				}
+				got <- err
+			}()
+			select {
+			case err = <-got:
+			case <-time.After(10 * time.Second): // a deadline for a hang
+				t.Error("the pipe was waited for")
+				if w, werr := os.OpenFile(tr.path("f"), os.O_WRONLY, 0); werr == nil {
+					w.Close()
+				}
+				err = <-got
+			}
+			if !errors.Is(err, ErrMoved) {
+				t.Errorf("openIn = %v, want ErrMoved", err)
+			}
+		})
+	}
+}
+
+// moment is a context that lets something happen when it is asked for the second time.
+type moment struct {
+	context.Context
+	asked int
+	then  func() error
+}
+
+func (m *moment) Err() error {
+	if m.asked++; m.asked > 1 {
+		return m.then()
+	}
+	return nil
+}
+
+// Giving a file that has other names a file of its own can fail in the middle.
+func TestOutputThatCannotBeTakenLeavesNothingBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(tr *tree) error
+		want error
+		left string
+	}{
+		"the run ends":         {func(*tree) error { return context.Canceled }, context.Canceled, "kept"},
+		"the file is replaced": {func(tr *tree) error { os.Remove(tr.path("f")); tr.put("f", "another's"); return nil }, ErrMoved, "another's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			other := filepath.Join(tr.outside, "rc")
+			putFile(t, other, "kept")
+			if err := os.Link(other, tr.path("f")); err != nil {
+				t.Skipf("no hard links here: %v", err)
+			}
+			f, err := tr.OpenOutput(&moment{Context: t.Context(), then: func() error { return tc.then(tr) }}, "f", true)
+			if err == nil {
+				f.Close()
+			}
+			if !errors.Is(err, tc.want) || tr.get("f") != tc.left || getFile(t, other) != "kept" {
+				t.Errorf("OpenOutput = %v; f holds %q, its other name %q", err, tr.get("f"), getFile(t, other))
+			}
+			tr.noTemporary()
+		})
 	}
 }

@@ -400,7 +400,7 @@ func (t *target) replace(data []byte, temp string) error {
 			return fail(err)
 		}
 	}
-	if err := f.Sync(); err != nil {
+	if err := flushFile(f); err != nil {
 		return fail(err)
 	}
 	if err := f.Close(); err != nil {
@@ -441,7 +441,7 @@ func (t *target) overwrite(data []byte) error {
 		err = f.Truncate(int64(len(data)))
 	}
 	if err == nil {
-		err = f.Sync()
+		err = flushFile(f)
 	}
 	if err != nil {
 		return &PartlyWrittenError{Path: t.real, Err: causeOf(err)}
@@ -463,5 +463,9 @@ func (e *PartlyWrittenError) Error() string {
 
 func (e *PartlyWrittenError) Unwrap() error { return e.Err }
 
-// flushDir is syncDir, but for tests.
-var flushDir = syncDir
+// flushFile and flushDir put what was written on the disk. They are variables for tests,
+// because nothing but the loss of power tells whether it was done.
+var (
+	flushFile = (*os.File).Sync
+	flushDir  = syncDir
+)

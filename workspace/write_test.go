@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -90,6 +91,9 @@ func TestContentOverTheCeilingIsRefused(t *testing.T) {
 	var big *TooLargeError
 	if !errors.As(err, &big) || big.Which != CeilingContent || tr.get("f") != "old" {
 		t.Errorf("WriteBytes = %v", err)
+	}
+	if _, err := tr.WriteBytes(t.Context(), "most", make([]byte, MaxWrite)); err != nil {
+		t.Errorf("WriteBytes of just as much as fits = %v", err)
 	}
 	ten := bytes.Repeat([]byte("0123456789abcde\n"), 10<<20/16)
 	if _, err := tr.WriteBytes(t.Context(), "ten", ten); err != nil {
@@ -186,6 +190,77 @@ func TestFileThatAppearedAfterItWasReadAsMissingIsNotBuried(t *testing.T) {
 	tr.put("new", "somebody's\n")
 	if _, err := w.WriteFile(t.Context(), "new", "mine\n"); !errors.Is(err, ErrStale) {
 		t.Errorf("WriteFile = %v, want ErrStale", err)
+	}
+}
+
+// What can be read no longer is not what was read, also where that was nothing.
+func TestAFileThatGrewBeyondReadingIsNotBuried(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("log", "")
+	w := tr.WithJournal(nil)
+	if _, err := w.ReadFile(t.Context(), "log"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(tr.path("log"), MaxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteFile(t.Context(), "log", "mine\n"); !errors.Is(err, ErrStale) {
+		t.Errorf("WriteFile = %v, want ErrStale", err)
+	}
+	if info, err := os.Stat(tr.path("log")); err != nil || info.Size() != MaxFile+1 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+}
+
+// interrupted lets something happen in the middle of a change.
+type interrupted struct {
+	recorder
+	middle func()
+}
+
+func (i *interrupted) Before(ctx context.Context, p RestorePoint) error {
+	err := i.recorder.Before(ctx, p)
+	if i.middle != nil {
+		i.middle()
+	}
+	return err
+}
+
+// Two runs of one root may both be about to change a file. What the second bases its
+// change on is what the first has left.
+func TestNobodyChangesAFileInTheMiddleOfAChange(t *testing.T) {
+	changes := map[string]func(*Workspace) error{
+		"write":  func(w *Workspace) error { return second(w.WriteFile(t.Context(), "f", "new\n")) },
+		"edit":   func(w *Workspace) error { return second(w.EditFile(t.Context(), "f", "o", "O")) },
+		"remove": func(w *Workspace) error { return w.Remove(t.Context(), "f") },
+	}
+	for first, change := range changes {
+		for other, between := range changes {
+			t.Run(first+" and "+other, func(t *testing.T) {
+				tr := newTree(t, policy.Permissive())
+				tr.put("f", "o\n")
+				began, done := make(chan struct{}), make(chan struct{})
+				slow := &interrupted{}
+				slow.middle = func() {
+					go func() {
+						defer close(done)
+						_ = between(tr.WithJournal(&interrupted{middle: func() { close(began) }})) // it may find nothing left to do
+					}()
+					select {
+					case <-began:
+						t.Errorf("a %s of another run got into the middle of a %s", other, first)
+					case <-time.After(30 * time.Millisecond): // whoever does not wait is there sooner
+					}
+				}
+				if err := change(tr.WithJournal(slow)); err != nil {
+					t.Error(err)
+				}
+				<-done
+				if n := len(tr.dir.locks); n != 0 {
+					t.Errorf("%d locks are kept behind the changes", n)
+				}
+			})
+		}
 	}
 }
 
@@ -376,6 +451,20 @@ func TestUnreadableOldFileIsChangedAndUnkeptNeverAbsent(t *testing.T) {
 	}
 }
 
+func TestTheLargestRestorePoint(t *testing.T) {
+	for size, want := range map[int]State{MaxKept: StateText, MaxKept + 1: StateUnkept} {
+		tr := newTree(t, policy.Permissive())
+		tr.put("f", strings.Repeat("x", size))
+		j := &recorder{}
+		if _, err := tr.WithJournal(j).WriteFile(t.Context(), "f", "new\n"); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.points) != 1 || j.points[0].State != want || (want == StateText) != (len(j.points[0].Before) == size) {
+			t.Errorf("of %d bytes %d points, the first %s with %d", size, len(j.points), j.points[0].State, len(j.points[0].Before))
+		}
+	}
+}
+
 func TestRemoveNeedsAnOutrightAllow(t *testing.T) {
 	tr := newTree(t, policy.Permissive().Layer("ops").AskWrite("ask/*"))
 	tr.put("ask/a", "x")
@@ -431,4 +520,71 @@ func TestFailedWriteLeavesNoTemporaryFile(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(tr.path("f"))); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What is removed is what was looked at: not a file that was changed meanwhile.
+func TestAFileThatChangesWhileItIsTakenAwayStays(t *testing.T) {
+	for name, remove := range map[string]func(*Workspace) error{
+		"by name":    func(w *Workspace) error { return w.Remove(t.Context(), "f") },
+		"by content": func(w *Workspace) error { return w.RemoveIf(t.Context(), "f", digestOf([]byte("old\n"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t, policy.Permissive())
+			tr.put("f", "old\n")
+			j := &interrupted{middle: func() { tr.put("f", "somebody's\n") }}
+			if err := remove(tr.WithJournal(j)); !errors.Is(err, ErrStale) || tr.get("f") != "somebody's\n" || len(j.edits) != 0 {
+				t.Errorf("error %v, file %q, %d edits on record", err, tr.get("f"), len(j.edits))
+			}
+		})
+	}
+}
+
+func TestOnlyTheNamedContentIsRemoved(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	if err := tr.RemoveIf(t.Context(), "f", digestOf([]byte("other\n"))); !errors.Is(err, ErrStale) || tr.get("f") != "old\n" {
+		t.Errorf("RemoveIf of other content = %v", err)
+	}
+	if err := tr.RemoveIf(t.Context(), "f", digestOf([]byte("old\n"))); err != nil {
+		t.Errorf("RemoveIf = %v", err)
+	}
+	tr.absent("f")
+}
+
+// A run that has removed a file knows that it is gone: what is there then is somebody's.
+func TestAFileThatCameInPlaceOfARemovedOneIsNotBuried(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	w := tr.WithJournal(nil)
+	if err := w.Remove(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	tr.put("f", "somebody's\n")
+	if _, err := w.WriteFile(t.Context(), "f", "mine\n"); !errors.Is(err, ErrStale) || tr.get("f") != "somebody's\n" {
+		t.Errorf("WriteFile = %v, file %q", err, tr.get("f"))
+	}
+}
+
+func TestNothingIsWrittenOnceTheContextHasEnded(t *testing.T) {
+	tr := newTree(t, policy.Permissive())
+	tr.put("f", "old\n")
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	j := &recorder{}
+	w := tr.WithJournal(j)
+	for what, err := range map[string]error{
+		"write":  second(w.WriteFile(ctx, "f", "new\n")),
+		"create": second(w.WriteFile(ctx, "dir/new", "new\n")),
+		"edit":   second(w.EditFile(ctx, "f", "old", "new")),
+		"remove": w.Remove(ctx, "f"),
+	} {
+		if !errors.Is(err, stopped) {
+			t.Errorf("%s = %v, want the cause", what, err)
+		}
+	}
+	if tr.get("f") != "old\n" || len(j.points)+len(j.edits) > 0 {
+		t.Errorf("f = %q, %d restore points, %d edits", tr.get("f"), len(j.points), len(j.edits))
+	}
+	tr.absent("dir")
 }

@@ -235,8 +235,9 @@ func TestARememberedRuleAnswersTheNextAskButNoDeny(t *testing.T) {
 }
 
 func TestAnApproverMayChangeAWriteButNotPastADeny(t *testing.T) {
+	const changed = "$& $1 ${n} $$ \\1 ’ “ %s {{.}}" // data, never a template
 	to := func(path string) approve.Approver {
-		content := "changed"
+		content := changed
 		return approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
 			d := approve.Approve()
 			d.Modified = &approve.Modified{Target: path, Content: &content}
@@ -246,7 +247,7 @@ func TestAnApproverMayChangeAWriteButNotPastADeny(t *testing.T) {
 	f := newFixture(t, write("a.txt", "x"), scripted.Say("done"))
 	f.host.Policy, f.host.Approver = asking, to("b.txt")
 	res := f.must(trace.Finished)
-	if f.read("a.txt") != "" || f.read("b.txt") != "changed" {
+	if f.read("a.txt") != "" || f.read("b.txt") != changed {
 		t.Errorf("a.txt %q, b.txt %q", f.read("a.txt"), f.read("b.txt"))
 	}
 	performed := ""
