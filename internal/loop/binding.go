@@ -113,6 +113,9 @@ func contentOf(path string) (string, error) {
 func (b binding) changed() string {
 	for _, path := range slices.Sorted(maps.Keys(b)) {
 		was := b[path]
+		if path == unreadable {
+			return path
+		}
 		look, none := contentOf, ""
 		if strings.HasPrefix(was, stagedPrefix) {
 			look, none = stagedIn, stagedPrefix
@@ -149,12 +152,15 @@ func (b binding) marshal(acts []askedAct) (json.RawMessage, error) {
 	return json.Marshal(about{b, acts})
 }
 
+// unreadable stands in a binding for files that it does not name any more.
+const unreadable = "the record of what it was about"
+
 // boundTo reads a stored binding. What cannot be read binds to something that
 // can never hold: an approval that nobody can check is not used.
 func boundTo(raw json.RawMessage) binding {
 	a, err := readAbout(raw)
 	if err != nil {
-		return binding{"": "unreadable"}
+		return binding{unreadable: unreadable}
 	}
 	return a.Files
 }

@@ -47,7 +47,7 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 // run, or asks for more than the person was asked: the call waits again, for an
 // answer that stands for all of it.
 func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Outcome, error) {
-	if p.Tool == "" || p.Act == string(policy.Net) {
+	if p.Tool == "" || asksOfProvider(p) {
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
 		return nil, err
 	}

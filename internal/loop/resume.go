@@ -498,7 +498,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 			if err := d.rememberRow(a); err != nil {
 				return err
 			}
-			if a.Act == string(policy.Net) {
+			if asksOfProvider(a) {
 				d.granted[a.Target] = true
 			}
 		}
