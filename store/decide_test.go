@@ -424,6 +424,17 @@ func TestACallWhoseEndIsUnknownGoesToAPerson(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a call that never began is not in doubt, and is to be made", func(t *testing.T) {
+		s, d, id := journalled(t)
+		if err := s.CloseAttempt(ctx, d, id, RecoveredRetry, ""); err != nil {
+			t.Fatal(err)
+		}
+		release(t, d)
+		d2, res := enter(t, s, d.RunID, EnterOptions{})
+		if d2 == nil || res.Outcome != nil || len(res.Accounts) != 0 {
+			t.Errorf("entered as %+v", res)
+		}
+	})
 	t.Run("several are decided one by one, oldest first", func(t *testing.T) {
 		s, d, first := journalled(t)
 		next, _, err := s.OpenAttempt(ctx, d, Attempt{Step: 2, CallIndex: 2, Tool: "deploy"})

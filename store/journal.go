@@ -16,7 +16,7 @@ type Resolution string
 const (
 	Returned           Resolution = "returned"  // the call returned a result
 	ReturnedError      Resolution = "error"     // the call returned an error
-	RecoveredRetry     Resolution = "retry"     // a person said: do it again
+	RecoveredRetry     Resolution = "retry"     // a person said: do it again; or it had never begun
 	RecoveredCompleted Resolution = "completed" // a person said what it did
 	RecoveredAbort     Resolution = "abort"     // a person gave the run up
 )
@@ -94,13 +94,16 @@ func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.Att
 
 // CloseAttempt records that a call returned, with a result or with an error, and
 // what the model is told of it: should the step not commit, a replay answers the
-// call from this account instead of making it again. It
+// call from this account instead of making it again. RecoveredRetry is for a call
+// that never began: nobody need be asked about it, and a replay makes it. It
 // does not renew or need the lease: a call that returned has returned, whoever
 // drives the run now. Of a run that was archived meanwhile, the account is left out.
 // Closing twice changes nothing.
 func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, how Resolution, account string) error {
-	if how != Returned && how != ReturnedError {
-		return invalid("close attempt", "the resolution %q is neither returned nor error", how)
+	switch how {
+	case Returned, ReturnedError, RecoveredRetry:
+	default:
+		return invalid("close attempt", "the resolution %q is none of returned, error and retry", how)
 	}
 	return d.buf.carry(func() error {
 		// Losing this row to a power cut costs a question to a person, so that it

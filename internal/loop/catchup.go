@@ -114,6 +114,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
 			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
 		if err := d.runBatch(ctx, st, st.calls); err != nil {
+			d.neverBegan(ctx, st.calls)
 			return nil, err
 		}
 	}

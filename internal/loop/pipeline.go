@@ -35,7 +35,12 @@ var errToolTimeout = errors.New("the tool's own time bound")
 // is folded in call order, so that nothing anybody can read tells how many ran
 // at once. A call that pauses the step ends the preparing: what comes behind it
 // never starts.
-func (d *drive) act(ctx context.Context, st *step) error {
+func (d *drive) act(ctx context.Context, st *step) (err error) {
+	defer func() {
+		if err != nil {
+			d.neverBegan(ctx, st.calls)
+		}
+	}()
 	calls := st.calls
 	for len(calls) > 0 && st.pause == nil {
 		batch := calls[:d.batchSize(calls)]
@@ -53,6 +58,19 @@ func (d *drive) act(ctx context.Context, st *step) error {
 		calls = calls[len(batch):]
 	}
 	return nil
+}
+
+// neverBegan closes the attempts of calls whose turn did not come before the run was
+// stopped: nobody need be asked what they did.
+func (d *drive) neverBegan(ctx context.Context, calls []*call) {
+	for _, c := range calls {
+		if c.attempt == 0 || c.ran {
+			continue
+		}
+		if err := d.store.CloseAttempt(ctx, d.lease, c.attempt, store.RecoveredRetry, ""); err != nil {
+			d.log.Error("a call that never began stays in doubt", "run", d.runID(), "tool", c.name, "error", err)
+		}
+	}
 }
 
 // batchSize is how many of the leading calls may run together: a run of
