@@ -64,8 +64,12 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	st.calls = []*call{c}
 	d.egress.attend(d, p.Step)
 	var taken *store.Overruled // set when the approval is not used
+	was, made := d.accountBehind(p)
 	switch {
-	case d.hasAccountOf(p):
+	case made:
+		// Whatever has become of the tool, of its arguments and of the files.
+		d.emit(p.Step, trace.ToolCalled{Name: c.name, Target: shortTarget(c.target())})
+		d.answerFrom(st, c, was)
 	case d.archived && len(p.Arguments) == 0:
 		// What is done must be what was approved, and a tool may take fewer arguments.
 		taken = &store.Overruled{ID: p.ID, By: overruledByLoss, Reason: "the arguments of the call have been archived"}
@@ -105,7 +109,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
 	}
-	if taken == nil && !c.ready && !d.hasAccountOf(p) {
+	if taken == nil && !c.ready && !made {
 		// The tool is withheld or gone by now, or a person said no to what is asked
 		// beside it.
 		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}
