@@ -309,13 +309,9 @@ func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *st
 		res.Undelivered = handBackAll(ctx, h, id) // of an owner that died behind the end
 	}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
-		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
-			if err != nil {
-				return res, err
-			}
-			if len(t.Calls) == 0 {
-				res.Reply = t.Text
-			}
+		var err error
+		if res.Reply, err = recordedReply(ctx, h.Store, id, left.LastStep); err != nil {
+			return res, err
 		}
 		if left.LastStep == 0 { // a turn that was answered has no step to say it
 			turn, err := h.Store.TurnForRun(ctx, id)
@@ -445,11 +441,8 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	}
 	for _, t := range left.Turns {
 		d.turns[t.Step] = t
-		d.reply = ""
-		if len(t.Calls) == 0 {
-			d.reply = t.Text
-		}
 	}
+	d.reply = replyOf(d.turns, left.LastStep, stored)
 	d.resumed, d.archived = true, left.Info.Archived
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
