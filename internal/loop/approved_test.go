@@ -280,3 +280,27 @@ func TestTheHostOfTheProviderIsAskedAboutThroughOneRequest(t *testing.T) {
 		t.Errorf("requests %+v", rows)
 	}
 }
+
+// Somebody may answer a request that a dead drive left open while its step is being
+// made again and does not ask it: nothing is done on that answer.
+func TestALateYesToARequestThatIsNotPutAgainDoesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.host.Policy = asking.AllowExec("probe")
+	id := f.stuckAt(write("a.txt", "x"))
+	late := tool.New("probe", "Probes.", func(ctx context.Context, _ struct{}) (string, error) {
+		won, err := DecideFrom(ctx, f.store, Decision{ID: f.requests(id)[0].ID, Decision: approve.Approve()}, "attached")
+		if err != nil || !won {
+			t.Errorf("the late yes: %v, %v", won, err)
+		}
+		return "probed", nil
+	}, tool.Replayable)
+	f.script(scripted.Call("probe", nil), scripted.Say("done"))
+	end, err := f.resume(id, Resumption{Defaults: task.Contract{Tools: tool.Toolbox{late}}})
+	if err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	rows := f.requests(id)
+	if len(rows) != 1 || rows[0].Verdict != store.Deny || rows[0].DecidedBy != "replay" || !rows[0].PerformedAt.IsZero() || f.read("a.txt") != "" {
+		t.Errorf("%+v, a.txt %q", rows, f.read("a.txt"))
+	}
+}

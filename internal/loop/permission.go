@@ -273,7 +273,11 @@ func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) 
 			return false
 		}
 		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: notPutAgain}
-		if _, err := d.store.ResolvePending(ctx, gone); err != nil {
+		won, err := d.store.ResolvePending(ctx, gone)
+		if err == nil && !won { // somebody was first, and a yes was to a call that is not made
+			err = d.store.Overrule(ctx, d.lease, store.Overruled{ID: o.ID, By: withdrawnByReplay, Reason: notPutAgain})
+		}
+		if err != nil {
 			d.log.Warn("a request that nobody waits for stays open", "run", d.runID(), "request", o.ID, "error", err)
 		}
 		return true
