@@ -211,6 +211,19 @@ const (
 	notPutAgain       = "the step was made again, and did not ask it"
 )
 
+// saidByPeople leaves out the decisions that no person has made: those by which the
+// run itself took a request or a yes back. Whoever asks for the same again is asked
+// about it.
+func saidByPeople(rows []store.PendingApproval) []store.PendingApproval {
+	return slices.DeleteFunc(rows, func(p store.PendingApproval) bool {
+		switch p.DecidedBy {
+		case overruledByPolicy, overruledByChange, overruledByAsking, overruledByResume, overruledByLoss, withdrawnByReplay, store.Withdrawn:
+			return p.Verdict == store.Deny
+		}
+		return false
+	})
+}
+
 // stale refuses a call whose approval was for something that has changed since,
 // and says what; "" when nothing has.
 func (d *drive) stale(st *step, c *call, act, target string, b binding) string {

@@ -274,14 +274,23 @@ func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) 
 		}
 		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: notPutAgain}
 		won, err := d.store.ResolvePending(ctx, gone)
-		if err == nil && !won { // somebody was first, and a yes was to a call that is not made
-			err = d.store.Overrule(ctx, d.lease, store.Overruled{ID: o.ID, By: withdrawnByReplay, Reason: notPutAgain})
+		if err == nil && !won {
+			err = d.takeBack(ctx, o.ID)
 		}
 		if err != nil {
 			d.log.Warn("a request that nobody waits for stays open", "run", d.runID(), "request", o.ID, "error", err)
 		}
 		return true
 	})
+}
+
+// takeBack overrules a yes that came first: it was to a call that is not made.
+func (d *drive) takeBack(ctx context.Context, id trace.RequestID) error {
+	row, err := d.store.Pending(ctx, id)
+	if err != nil || row.Verdict != store.Approve {
+		return err
+	}
+	return d.store.Overrule(ctx, d.lease, store.Overruled{ID: id, By: withdrawnByReplay, Reason: notPutAgain})
 }
 
 // wroteBefore reports whether this very call has changed a file before a crash, and

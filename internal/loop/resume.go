@@ -456,7 +456,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.
 	d.classifies, d.settled = d.classes && d.contract.Answers(), true
-	d.due, d.saidBefore, d.accounts, d.writes = left.Approved, left.Decided, left.Accounts, left.Writes
+	d.due, d.saidBefore, d.accounts, d.writes = left.Approved, saidByPeople(left.Decided), left.Accounts, left.Writes
 	d.discardLeftovers()
 	if err := d.restoreBegun(ctx); err != nil {
 		return err
