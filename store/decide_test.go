@@ -392,7 +392,7 @@ func journalled(t *testing.T) (*Store, *Drive, trace.AttemptID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := d.RunID.String() + "/2/1"; key != want {
+	if want := d.CallKey(2, 1); key != want {
 		t.Errorf("the key is %q, want %q", key, want)
 	}
 	return s, d, id

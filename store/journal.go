@@ -75,7 +75,7 @@ var (
 // OpenAttempt journals a call before it starts and returns the attempt's id and
 // the key to hand to the tool. Calls that can be repeated need none.
 func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.AttemptID, string, error) {
-	key := fmt.Sprintf("%d/%d/%d", d.RunID, a.Step, a.CallIndex)
+	key := d.CallKey(a.Step, a.CallIndex)
 	var turn any
 	if a.Turn != nil {
 		raw, err := json.Marshal(a.Turn)

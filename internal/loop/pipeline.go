@@ -278,14 +278,9 @@ func (d *drive) panics(name string, part func()) (crash *toolPanic) {
 
 func (d *drive) toolCall(st *step, c *call) tool.Call {
 	return tool.Call{
-		ID: c.id, Name: c.name, Args: c.args, Run: d.runID(), Step: st.n, Key: d.callKey(st, c),
+		ID: c.id, Name: c.name, Args: c.args, Run: d.runID(), Step: st.n, Key: d.lease.CallKey(st.n, c.index),
 		Workspace: d.workspaceFor(st, c),
 	}
-}
-
-// callKey is the same for every attempt at this call, across crashes.
-func (d *drive) callKey(st *step, c *call) string {
-	return fmt.Sprintf("%d/%d/%d", d.runID(), st.n, c.index)
 }
 
 // runBatch runs the prepared calls of a batch, at most as many at once as the
