@@ -484,8 +484,11 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		return err
 	}
 	for _, a := range approvals {
-		if a.Verdict == store.Undecided && (a.Step > d.last || a.Step == 0) {
+		if a.Verdict == store.Undecided && (a.Step > d.last || a.Step == 0 || d.asksMore(a)) {
 			d.leftOpen = append(d.leftOpen, a)
+		}
+		if a.Verdict == store.Deny && a.Step <= d.last && d.asksMore(a) {
+			d.saidBefore = append(d.saidBefore, saidByPeople([]store.PendingApproval{a})...)
 		}
 		if a.Verdict == store.Approve {
 			if err := d.rememberRow(a); err != nil {
