@@ -392,7 +392,7 @@ func journalled(t *testing.T) (*Store, *Drive, trace.AttemptID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := d.RunID.String() + "/2/1"; key != want {
+	if want := d.CallKey(2, 1); key != want {
 		t.Errorf("the key is %q, want %q", key, want)
 	}
 	return s, d, id
@@ -422,6 +422,17 @@ func TestACallWhoseEndIsUnknownGoesToAPerson(t *testing.T) {
 			if len(res.Accounts) != 1 || res.Accounts[0].Account != "deployed v3" || res.Accounts[0].Resolution != how {
 				t.Errorf("%s: a replay would make the call again: %+v", how, res.Accounts)
 			}
+		}
+	})
+	t.Run("a call that never began is not in doubt, and is to be made", func(t *testing.T) {
+		s, d, id := journalled(t)
+		if err := s.CloseAttempt(ctx, d, id, RecoveredRetry, ""); err != nil {
+			t.Fatal(err)
+		}
+		release(t, d)
+		d2, res := enter(t, s, d.RunID, EnterOptions{})
+		if d2 == nil || res.Outcome != nil || len(res.Accounts) != 0 {
+			t.Errorf("entered as %+v", res)
 		}
 	})
 	t.Run("several are decided one by one, oldest first", func(t *testing.T) {
@@ -485,7 +496,7 @@ func TestWhatAPersonSaysOfACallInDoubt(t *testing.T) {
 			if len(res.Accounts) != accounts || len(res.Observations) != obs {
 				t.Errorf("accounts %+v, observations %+v", res.Accounts, res.Observations)
 			}
-			if accounts == 1 && (res.Accounts[0].Account != "it was deployed" || res.Observations[1].CallID != "c7" || res.Observations[1].Target != "deploy") {
+			if accounts == 1 && (res.Accounts[0].Account != "it was deployed" || res.Observations[1].CallID != "" || res.Observations[1].Target != "deploy") {
 				t.Errorf("told %+v and %+v", res.Accounts, res.Observations[1])
 			}
 			release(t, d2)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Drive struct {
 	TurnID    trace.TurnID    // zero when the run is no turn
 
 	store *Store
+	id    string // of the store, empty for one that has none
 	lease *lease
 	owns  bool // whether the lease ends with this drive: false for a child of a tree
 
@@ -58,7 +60,20 @@ func (s *Store) newDrive(t *txn, run, root trace.RunID, l *lease, how Takeover, 
 		StartStep: start, StartedAt: timeOf(t.now), store: s, lease: l, owns: run == root,
 	}
 	d.buf.init(d)
-	return d, nil
+	d.id, err = meta(&t.query, storeID)
+	return d, err
+}
+
+// CallKey is what a tool is handed to tell one call of the run from every other: the
+// same for every attempt at it, across crashes and resumes. It names the store, the
+// run, the step and the call's place in it, which is counted from 0; in a store that
+// was made by software which did not name stores, it begins with the run.
+func (d *Drive) CallKey(step, index int) string {
+	key := fmt.Sprintf("%d/%d/%d", d.RunID, step, index)
+	if d.id == "" {
+		return key
+	}
+	return d.id + "/" + key
 }
 
 // Lost is closed when somebody else has the run. No further effect may start

@@ -25,12 +25,15 @@ type WriteIntent struct {
 }
 
 var (
+	// putWrite has a change that an undo took back stand again: its step died before
+	// the undo, and is made again.
 	putWrite = statement{"put write intent", `INSERT INTO edits
 		(run_id, step, tool, path, lines_added, lines_removed, hunk, call_index, ordinal, digest, known, facts, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (run_id, step, call_index, ordinal) WHERE call_index IS NOT NULL DO UPDATE SET
 			tool = excluded.tool, path = excluded.path, lines_added = excluded.lines_added, lines_removed = excluded.lines_removed,
-			hunk = excluded.hunk, digest = excluded.digest, known = excluded.known, facts = excluded.facts, at = excluded.at`}
+			hunk = excluded.hunk, digest = excluded.digest, known = excluded.known, facts = excluded.facts, at = excluded.at,
+			reverted_by = NULL`}
 	dropWrite   = statement{"drop write intent", `DELETE FROM edits WHERE run_id = ? AND step = ? AND call_index = ? AND ordinal = ?`}
 	writesAfter = statement{"writes after", `SELECT step, call_index, ordinal, tool, path, lines_added, lines_removed, coalesce(hunk, ''),
 		coalesce(digest, ''), known, facts FROM edits WHERE run_id = ? AND step > ? AND call_index IS NOT NULL ORDER BY id`}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +17,7 @@ type Resolution string
 const (
 	Returned           Resolution = "returned"  // the call returned a result
 	ReturnedError      Resolution = "error"     // the call returned an error
-	RecoveredRetry     Resolution = "retry"     // a person said: do it again
+	RecoveredRetry     Resolution = "retry"     // a person said: do it again; or it had never begun
 	RecoveredCompleted Resolution = "completed" // a person said what it did
 	RecoveredAbort     Resolution = "abort"     // a person gave the run up
 )
@@ -51,6 +52,7 @@ type RecoveryDecision struct {
 	ID      trace.AttemptID
 	Verdict Resolution // RecoveredRetry, RecoveredCompleted or RecoveredAbort
 	Account string     // for RecoveredCompleted: what the model is told the call returned
+	Told    string     // how the ledger tells of it, for RecoveredCompleted; empty means the account alone
 }
 
 const attemptColumns = `id, run_id, step, call_index, coalesce(call_id, ''), tool, arguments, turn, idempotency_key, started_at,
@@ -75,7 +77,7 @@ var (
 // OpenAttempt journals a call before it starts and returns the attempt's id and
 // the key to hand to the tool. Calls that can be repeated need none.
 func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.AttemptID, string, error) {
-	key := fmt.Sprintf("%d/%d/%d", d.RunID, a.Step, a.CallIndex)
+	key := d.CallKey(a.Step, a.CallIndex)
 	var turn any
 	if a.Turn != nil {
 		raw, err := json.Marshal(a.Turn)
@@ -94,13 +96,16 @@ func (s *Store) OpenAttempt(ctx context.Context, d *Drive, a Attempt) (trace.Att
 
 // CloseAttempt records that a call returned, with a result or with an error, and
 // what the model is told of it: should the step not commit, a replay answers the
-// call from this account instead of making it again. It
+// call from this account instead of making it again. RecoveredRetry is for a call
+// that never began: nobody need be asked about it, and a replay makes it. It
 // does not renew or need the lease: a call that returned has returned, whoever
 // drives the run now. Of a run that was archived meanwhile, the account is left out.
 // Closing twice changes nothing.
 func (s *Store) CloseAttempt(ctx context.Context, d *Drive, id trace.AttemptID, how Resolution, account string) error {
-	if how != Returned && how != ReturnedError {
-		return invalid("close attempt", "the resolution %q is neither returned nor error", how)
+	switch how {
+	case Returned, ReturnedError, RecoveredRetry:
+	default:
+		return invalid("close attempt", "the resolution %q is none of returned, error and retry", how)
 	}
 	return d.buf.carry(func() error {
 		// Losing this row to a power cut costs a question to a person, so that it
@@ -153,7 +158,14 @@ func recoverAttempt(t *txn, root trace.RunID, dec RecoveryDecision) (Attempt, er
 	case RecoveredRetry, RecoveredAbort:
 	case RecoveredCompleted:
 		account = cleanText(dec.Account)
-		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: dec.Account, Origin: trace.OriginOperator}
+		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: cmp.Or(dec.Told, dec.Account), Origin: trace.OriginOperator}
+		var last int
+		if err := t.row(lastStepOf, []any{a.RunID}, &last); err != nil {
+			return a, err
+		}
+		if a.Step > last {
+			obs.CallID = "" // the step is made again, and what bears this id then may be another call
+		}
 		if _, err := appendObservations(t, a.RunID, []trace.Observation{obs}); err != nil {
 			return a, err
 		}

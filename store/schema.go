@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	_ "embed"
 	"errors"
@@ -346,6 +347,7 @@ func (s *Store) migrate(t *txn) error {
 		{"checkpoint_format", strconv.Itoa(CheckpointFormat)},
 		{"min_reader", "1"},
 		{"created_at", strconv.FormatInt(t.now, 10)},
+		{storeID, rand.Text()},
 	} {
 		if _, err := t.exec(putMeta, kv[0], kv[1]); err != nil {
 			return err
@@ -353,6 +355,10 @@ func (s *Store) migrate(t *txn) error {
 	}
 	return nil
 }
+
+// storeID names what tells this store from every other. A store that was made
+// before there was one goes without: its keys have been handed out.
+const storeID = "store_id"
 
 // meta reads one fact about the file; absent is empty.
 func meta(q *query, key string) (string, error) {

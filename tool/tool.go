@@ -79,10 +79,10 @@ type Call struct {
 	Step int
 	// Key is the same for every attempt at this very call, across crashes and
 	// resumes: hand it to a service that can recognise a repeated request. It is
-	// the place of the call, run/step/index, so no other call of its store has it
-	// and calls of other stores do: put what tells the stores apart before it. When
-	// a step is made again and the model asks for something else there, that has
-	// the same key.
+	// the place of the call, store/run/step/index, and no other call has it. A copy
+	// of a store is the same store to it, and a store that was made by software
+	// which did not name stores has no name in front: put one there. When a step is
+	// made again and the model asks for something else there, that has the same key.
 	Key string
 	// Workspace is the run's directory, checked by the run's policy; a write
 	// through it can be undone. A tool should use it in place of package os.

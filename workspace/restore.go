@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 )
@@ -32,23 +33,46 @@ func (w *Workspace) Restore(ctx context.Context, rel string, data []byte, mode f
 // RevertAll takes recorded hunks of one file back, the first of the list first,
 // all of them or none. Each must match the file exactly as it stands then. The
 // error is a *PatchError when later changes are in the way.
-func (w *Workspace) RevertAll(ctx context.Context, rel string, recorded ...string) (Change, error) {
-	parsed := make([][]hunk, len(recorded))
+//
+// after is the digest of the file before anything was taken back, or empty. A file
+// that would have it again with the hunks, the last of the list first, is one of
+// which they were taken back already: it stays as it is.
+func (w *Workspace) RevertAll(ctx context.Context, rel, after string, recorded ...string) (Change, error) {
+	made := make([][]hunk, len(recorded))
+	back := make([][]hunk, len(recorded))
 	for i, r := range recorded {
 		hunks, err := parsePatch(r)
 		if err != nil {
 			return Change{}, fmt.Errorf("hunk %d of %s: %w", i+1, rel, err)
 		}
-		parsed[i] = reverseHunks(hunks)
+		made[len(made)-1-i], back[i] = hunks, reverseHunks(hunks)
 	}
-	return w.rewrite(ctx, rel, Change{}, func(old Content) (string, error) {
-		text := old.Text
-		for _, hunks := range parsed {
-			var err error
-			if text, err = applied(rel, text, hunks); err != nil {
-				return "", err
+	c, err := w.rewrite(ctx, rel, Change{}, func(old Content) (string, error) {
+		// Lines that repeat fit in more than one place, so this is looked at first.
+		if after != "" && !old.Missing && digestOf(encode(old.Text, old.Encoding)) != after {
+			text, err := inTurn(rel, old.Text, made)
+			if err == nil && digestOf(encode(text, old.Encoding)) == after {
+				return "", errTakenBack
 			}
 		}
-		return text, nil
+		return inTurn(rel, old.Text, back)
 	})
+	if err == errTakenBack {
+		return Change{Edit: Edit{Path: rel, Wrote: Unchanged}, Unread: -1}, nil
+	}
+	return c, err
+}
+
+// errTakenBack ends a rewrite that has nothing to do.
+var errTakenBack = errors.New("it was taken back before")
+
+// inTurn applies patches one after the other.
+func inTurn(rel, text string, patches [][]hunk) (string, error) {
+	for _, hunks := range patches {
+		var err error
+		if text, err = applied(rel, text, hunks); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
 }

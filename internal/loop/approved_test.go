@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -278,5 +280,77 @@ func TestTheHostOfTheProviderIsAskedAboutThroughOneRequest(t *testing.T) {
 	}
 	if rows := f.requests(res.RunID); len(rows) != 1 || rows[0].Verdict != store.Approve {
 		t.Errorf("requests %+v", rows)
+	}
+}
+
+// Somebody may answer a request that a dead drive left open while its step is being
+// made again and does not ask it: nothing is done on that answer.
+func TestALateYesToARequestThatIsNotPutAgainDoesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.host.Policy = asking.AllowExec("probe")
+	id := f.stuckAt(write("a.txt", "x"))
+	late := tool.New("probe", "Probes.", func(ctx context.Context, _ struct{}) (string, error) {
+		won, err := DecideFrom(ctx, f.store, Decision{ID: f.requests(id)[0].ID, Decision: approve.Approve()}, "attached")
+		if err != nil || !won {
+			t.Errorf("the late yes: %v, %v", won, err)
+		}
+		return "probed", nil
+	}, tool.Replayable)
+	f.script(scripted.Call("probe", nil), scripted.Say("done"))
+	end, err := f.resume(id, Resumption{Defaults: task.Contract{Tools: tool.Toolbox{late}}})
+	if err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	rows := f.requests(id)
+	if len(rows) != 1 || rows[0].Verdict != store.Deny || rows[0].DecidedBy != "replay" || !rows[0].PerformedAt.IsZero() || f.read("a.txt") != "" {
+		t.Errorf("%+v, a.txt %q", rows, f.read("a.txt"))
+	}
+}
+
+// Only a person's no is a no: a request that the run itself withdrew is put again
+// when the step asks the same after all.
+func TestARequestThatWasWithdrawnIsPutAgain(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy = asking
+	id := f.stuckAt(write("a.txt", "x"))
+	f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) { return approve.Approve(), nil })
+	f.script(write("a.txt", "another text"))
+	m.dieAt("insert step", 0)
+	if _, err := f.resume(id, Resumption{}); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	if rows := f.requests(id); len(rows) != 2 || rows[0].Verdict != store.Deny || rows[0].DecidedBy != "replay" {
+		t.Fatalf("%+v", rows)
+	}
+	if err := os.Remove(filepath.Join(f.dir, "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	s := f.script(write("a.txt", "x"), scripted.Say("done"))
+	if end, err := f.resume(id, Resumption{}); err != nil || end.Outcome.Kind != trace.Finished || f.read("a.txt") != "x" {
+		got, _ := scripted.LastResult(s.Requests()[1], "write_file")
+		t.Errorf("%+v, %v: a.txt %q, and the model is told %q", end, err, f.read("a.txt"), got)
+	}
+}
+
+func TestAnApprovalThatWasTakenBackBeforeACrashIsAskedForAgain(t *testing.T) {
+	f, m := newMortal(t)
+	f.host.Policy = asking
+	f.write("a.txt", "old")
+	asked := 0
+	f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		if asked++; asked == 1 {
+			f.write("a.txt", "changed while the question was open")
+		}
+		return approve.Approve(), nil
+	})
+	f.script(write("a.txt", "x"))
+	m.dieAt("insert step", 0)
+	id := f.died()
+	if rows := f.requests(id); len(rows) != 1 || rows[0].DecidedBy != "binding" {
+		t.Fatalf("%+v", rows)
+	}
+	f.script(write("a.txt", "x"), scripted.Say("done"))
+	if end, err := f.resume(id, Resumption{}); err != nil || end.Outcome.Kind != trace.Finished || asked != 2 {
+		t.Errorf("%+v, %v: asked %d times", end, err, asked)
 	}
 }

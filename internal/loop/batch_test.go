@@ -55,7 +55,11 @@ func (f *fixture) rows() string {
 			f.t.Fatalf("%s: %v", table, err)
 		}
 	}
-	return strings.ReplaceAll(b.String(), f.dir, "DIR")
+	var id string // of the store, with which the keys of calls begin
+	if err := db.QueryRow("SELECT value FROM store_meta WHERE key = 'store_id'").Scan(&id); err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.NewReplacer(f.dir, "DIR", id, "STORE").Replace(b.String())
 }
 
 func dump(b *strings.Builder, db *sql.DB, table string) error {

@@ -28,7 +28,8 @@ const maxBound = 64 << 20
 // binding is what an approval is about beside its words: the program that a
 // command would start, the files that its arguments name, and what a write would
 // replace, each by its content. Keys are absolute paths; an empty value is a
-// file that is not there.
+// file that is not there. A key behind linkKey is a name, and its value the path
+// that it leads to.
 type binding map[string]string
 
 // bind looks at what the needs of a call name, at the moment of the question. A
@@ -43,7 +44,10 @@ func (d *drive) bind(c *call, needs []policy.Need) binding {
 		switch n.Act {
 		case policy.Write:
 			if real, err := d.workspace.Canonical(n.Target); err == nil {
-				b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), true)
+				b.add(d.absolute(real), true)
+				if named, err := d.workspace.Resolve(n.Target); err == nil {
+					b.addLink(d.absolute(named))
+				}
 			}
 		case policy.Exec:
 			if n.Resolved != "" {
@@ -71,8 +75,61 @@ func (d *drive) bindArgument(b binding, dir, arg string) {
 		}
 		rel = path.Join(dir, filepath.ToSlash(arg))
 	}
-	if real, err := d.workspace.Canonical(rel); err == nil && real != "" {
-		b.add(filepath.Join(d.workspace.Root(), filepath.FromSlash(real)), false)
+	real, err := d.workspace.Canonical(rel)
+	if err != nil || real == "" {
+		return
+	}
+	b.add(d.absolute(real), false)
+	if named, err := d.workspace.Resolve(rel); err == nil && named != real {
+		b.addLink(d.absolute(named))
+	}
+}
+
+// absolute is a path of the workspace as the operating system knows it.
+func (d *drive) absolute(rel string) string {
+	return filepath.Join(d.workspace.Root(), filepath.FromSlash(rel))
+}
+
+// linkKey marks a name in a binding: a link can be turned to another file, and one
+// can take the place of what was none.
+const linkKey = "link "
+
+// addLink keeps where a name leads.
+func (b binding) addLink(name string) {
+	if to, err := leadsTo(name); err == nil {
+		b[linkKey+name] = to
+	}
+}
+
+// maxLinks is how many links that lead to nothing are followed one after the other.
+const maxLinks = 40
+
+// leadsTo follows every link on the way to a path, also when nothing is there yet.
+func leadsTo(path string) (string, error) {
+	rest, links := "", 0
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if to, err := os.Readlink(path); err == nil {
+			if links++; links > maxLinks {
+				return "", fmt.Errorf("%s: too many links", path)
+			}
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(path), to)
+			}
+			path = to
+			continue
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			return "", err
+		}
+		path, rest = above, filepath.Join(filepath.Base(path), rest)
 	}
 }
 
@@ -113,6 +170,15 @@ func contentOf(path string) (string, error) {
 func (b binding) changed() string {
 	for _, path := range slices.Sorted(maps.Keys(b)) {
 		was := b[path]
+		if path == unreadable {
+			return path
+		}
+		if name, ok := strings.CutPrefix(path, linkKey); ok {
+			if now, err := leadsTo(name); err != nil || now != was {
+				return name
+			}
+			continue
+		}
 		look, none := contentOf, ""
 		if strings.HasPrefix(was, stagedPrefix) {
 			look, none = stagedIn, stagedPrefix
@@ -149,12 +215,15 @@ func (b binding) marshal(acts []askedAct) (json.RawMessage, error) {
 	return json.Marshal(about{b, acts})
 }
 
+// unreadable stands in a binding for files that it does not name any more.
+const unreadable = "the record of what it was about"
+
 // boundTo reads a stored binding. What cannot be read binds to something that
 // can never hold: an approval that nobody can check is not used.
 func boundTo(raw json.RawMessage) binding {
 	a, err := readAbout(raw)
 	if err != nil {
-		return binding{"": "unreadable"}
+		return binding{unreadable: unreadable}
 	}
 	return a.Files
 }
@@ -175,7 +244,7 @@ func readAbout(raw json.RawMessage) (about, error) {
 func (d *drive) begun(p store.PendingApproval) binding {
 	b := boundTo(p.Bound)
 	for _, w := range d.writes {
-		path := filepath.Join(d.workspace.Root(), filepath.FromSlash(w.Path))
+		path := d.absolute(w.Path)
 		if _, ok := b[path]; !ok || w.Step != p.Step || w.CallIndex != p.CallIndex {
 			continue
 		}
@@ -204,6 +273,19 @@ const (
 	withdrawnByReplay = "replay" // of the step, which did not put the request again
 	notPutAgain       = "the step was made again, and did not ask it"
 )
+
+// saidByPeople leaves out the decisions that no person has made: those by which the
+// run itself took a request or a yes back. Whoever asks for the same again is asked
+// about it.
+func saidByPeople(rows []store.PendingApproval) []store.PendingApproval {
+	return slices.DeleteFunc(rows, func(p store.PendingApproval) bool {
+		switch p.DecidedBy {
+		case overruledByPolicy, overruledByChange, overruledByAsking, overruledByResume, overruledByLoss, withdrawnByReplay, store.Withdrawn:
+			return p.Verdict == store.Deny
+		}
+		return false
+	})
+}
 
 // stale refuses a call whose approval was for something that has changed since,
 // and says what; "" when nothing has.

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -16,6 +17,11 @@ import (
 func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 	if out, err := d.deliver(ctx); out != nil || err != nil {
 		return out, err
+	}
+	for _, o := range d.outdated() {
+		if err := d.store.Overrule(ctx, d.lease, o); err != nil {
+			return nil, err
+		}
 	}
 	for _, p := range d.due {
 		if out, err := d.perform(ctx, p); out != nil || err != nil {
@@ -47,7 +53,7 @@ func (d *drive) catchUp(ctx context.Context) (*trace.Outcome, error) {
 // run, or asks for more than the person was asked: the call waits again, for an
 // answer that stands for all of it.
 func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Outcome, error) {
-	if p.Tool == "" || p.Act == string(policy.Net) {
+	if p.Tool == "" || asksOfProvider(p) {
 		_, err := d.store.MarkPerformed(ctx, d.lease, p.ID)
 		return nil, err
 	}
@@ -64,8 +70,12 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	st.calls = []*call{c}
 	d.egress.attend(d, p.Step)
 	var taken *store.Overruled // set when the approval is not used
+	was, made := d.accountBehind(p)
 	switch {
-	case d.hasAccountOf(p):
+	case made:
+		// Whatever has become of the tool, of its arguments and of the files.
+		d.emit(p.Step, trace.ToolCalled{Name: c.name, Target: shortTarget(c.target())})
+		d.answerFrom(st, c, was)
 	case d.archived && len(p.Arguments) == 0:
 		// What is done must be what was approved, and a tool may take fewer arguments.
 		taken = &store.Overruled{ID: p.ID, By: overruledByLoss, Reason: "the arguments of the call have been archived"}
@@ -91,11 +101,8 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		}
 	}
 	if st.pause != nil {
-		instead := store.Overruled{ID: p.ID, By: overruledByAsking, Reason: fmt.Sprintf("the policy asks for more now: see request %d", st.pause.RequestID)}
-		if err := d.store.Overrule(ctx, d.lease, instead); err != nil {
-			return nil, err
-		}
-		return d.finish(ctx, *st.pause)
+		instead := askedMore(p, st.pause.RequestID)
+		return d.finishWith(ctx, store.Finish{Outcome: *st.pause, Output: d.output(st.pause.Kind), Overruled: &instead})
 	}
 	if c.forbidden != "" {
 		return d.finishWith(ctx, store.Finish{
@@ -105,7 +112,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 			Overruled:    &store.Overruled{ID: p.ID, By: overruledByPolicy, Reason: c.forbidden},
 		})
 	}
-	if taken == nil && !c.ready && !d.hasAccountOf(p) {
+	if taken == nil && !c.ready && !made {
 		// The tool is withheld or gone by now, or a person said no to what is asked
 		// beside it.
 		taken = &store.Overruled{ID: p.ID, By: overruledByResume, Reason: c.decision}
@@ -114,6 +121,7 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 		d.rec.decision(p.Step, judged{need: policy.Need{Act: policy.Act(p.Act), Target: p.Target}, verdict: policy.Verdict{Rule: p.Rule, Layer: p.Layer}},
 			string(store.Approve), fmt.Sprintf("resumed:%d", p.ID), "", p.ID)
 		if err := d.runBatch(ctx, st, st.calls); err != nil {
+			d.neverBegan(ctx, st.calls)
 			return nil, err
 		}
 	}
@@ -124,6 +132,41 @@ func (d *drive) perform(ctx context.Context, p store.PendingApproval) (*trace.Ou
 	d.ledger.Add(c.observation)
 	d.ledger.Committed()
 	return nil, nil
+}
+
+// askedMore is what becomes of an approval that another question stands for too.
+func askedMore(p store.PendingApproval, instead trace.RequestID) store.Overruled {
+	return store.Overruled{ID: p.ID, By: overruledByAsking, Reason: fmt.Sprintf("the policy asks for more now: see request %d", instead)}
+}
+
+// outdated takes the approvals out of those to be carried out that a later one of the
+// same call stands for: the process died before it could say so, and the call is made
+// once.
+func (d *drive) outdated() (gone []store.Overruled) {
+	later := map[[2]int]trace.RequestID{} // by step and call
+	var left []store.PendingApproval
+	for _, p := range slices.Backward(d.due) {
+		at := [2]int{p.Step, p.CallIndex}
+		switch id, ok := later[at]; {
+		case ok && !asksOfProvider(p): // whose hosts are asked about one by one
+			gone = append(gone, askedMore(p, id))
+			continue
+		case !ok:
+			later[at] = p.ID
+		}
+		left = append(left, p)
+	}
+	slices.Reverse(left)
+	d.due = left
+	return gone
+}
+
+// asksMore reports whether a request is about a call that waits to be carried out,
+// put by a drive that died while it asked for more than the call was approved for.
+func (d *drive) asksMore(a store.PendingApproval) bool {
+	return slices.ContainsFunc(d.due, func(p store.PendingApproval) bool {
+		return !asksOfProvider(p) && p.RunID == a.RunID && p.Step == a.Step && p.CallIndex == a.CallIndex && p.ID < a.ID
+	})
 }
 
 // tellApproved records what came of an approved call, with what the model is told of it.

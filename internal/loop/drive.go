@@ -542,6 +542,11 @@ func (d *drive) commit(ctx context.Context, st *step, out *trace.Outcome) error 
 	} else if d.criterion == nil { // a gate takes its time, and notes may change meanwhile
 		c.Notes = &store.Notes{Workspace: d.memoryKey()}
 	}
+	for _, p := range d.leftOpen { // somebody may say yes to it to the last
+		if p.Step == st.n {
+			c.Overruled = append(c.Overruled, store.Overruled{ID: p.ID, By: withdrawnByReplay, Reason: notPutAgain})
+		}
+	}
 	err := d.store.CommitStep(ctx, d.lease, c)
 	if err != nil && !headConflict(err) {
 		return err

@@ -273,11 +273,24 @@ func (d *drive) withdraw(ctx context.Context, which func(store.PendingApproval) 
 			return false
 		}
 		gone := store.ApprovalDecision{ID: o.ID, Verdict: store.Deny, By: withdrawnByReplay, Reason: notPutAgain}
-		if _, err := d.store.ResolvePending(ctx, gone); err != nil {
+		won, err := d.store.ResolvePending(ctx, gone)
+		if err == nil && !won {
+			err = d.takeBack(ctx, o.ID)
+		}
+		if err != nil {
 			d.log.Warn("a request that nobody waits for stays open", "run", d.runID(), "request", o.ID, "error", err)
 		}
 		return true
 	})
+}
+
+// takeBack overrules a yes that came first: it was to a call that is not made.
+func (d *drive) takeBack(ctx context.Context, id trace.RequestID) error {
+	row, err := d.store.Pending(ctx, id)
+	if err != nil || row.Verdict != store.Approve {
+		return err
+	}
+	return d.store.Overrule(ctx, d.lease, store.Overruled{ID: id, By: withdrawnByReplay, Reason: notPutAgain})
 }
 
 // wroteBefore reports whether this very call has changed a file before a crash, and

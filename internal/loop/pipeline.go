@@ -35,7 +35,12 @@ var errToolTimeout = errors.New("the tool's own time bound")
 // is folded in call order, so that nothing anybody can read tells how many ran
 // at once. A call that pauses the step ends the preparing: what comes behind it
 // never starts.
-func (d *drive) act(ctx context.Context, st *step) error {
+func (d *drive) act(ctx context.Context, st *step) (err error) {
+	defer func() {
+		if err != nil {
+			d.neverBegan(ctx, st.calls)
+		}
+	}()
 	calls := st.calls
 	for len(calls) > 0 && st.pause == nil {
 		batch := calls[:d.batchSize(calls)]
@@ -53,6 +58,19 @@ func (d *drive) act(ctx context.Context, st *step) error {
 		calls = calls[len(batch):]
 	}
 	return nil
+}
+
+// neverBegan closes the attempts of calls whose turn did not come before the run was
+// stopped: nobody need be asked what they did.
+func (d *drive) neverBegan(ctx context.Context, calls []*call) {
+	for _, c := range calls {
+		if c.attempt == 0 || c.ran {
+			continue
+		}
+		if err := d.store.CloseAttempt(ctx, d.lease, c.attempt, store.RecoveredRetry, ""); err != nil {
+			d.log.Error("a call that never began stays in doubt", "run", d.runID(), "tool", c.name, "error", err)
+		}
+	}
 }
 
 // batchSize is how many of the leading calls may run together: a run of
@@ -80,6 +98,9 @@ func (d *drive) prepare(ctx context.Context, st *step, c *call) error {
 	}
 	entry, ok := d.catalogue.byName[c.name]
 	if !ok {
+		if c.fault == "" && d.answerFromAccount(st, c) {
+			return nil // there was one when it was called
+		}
 		c.refuse(st.n, "unknown tool "+c.name, prompt.UnknownTool(c.name, d.catalogue.names))
 		return nil
 	}
@@ -154,20 +175,25 @@ func (d *drive) answerFromAccount(st *step, c *call) bool {
 		if a.Step != st.n || a.CallIndex != c.index || a.Tool != c.name || !bytes.Equal(a.Arguments, c.args) {
 			continue
 		}
-		st.accounted = append(st.accounted, a.ID)
-		switch a.Resolution {
-		case store.RecoveredCompleted:
-			c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
-			c.changed = !c.spec.IsReadOnly()
-		default: // it returned, or ended in a way that newer software wrote down
-			was := d.accountOf(a)
-			was.Observation.Step = st.n
-			c.end(was.Decision, was.Observation)
-			c.changed = was.Changed
-		}
+		d.answerFrom(st, c, a)
 		return true
 	}
 	return false
+}
+
+// answerFrom settles a call with what is known of it from before a crash.
+func (d *drive) answerFrom(st *step, c *call, a store.Attempt) {
+	st.accounted = append(st.accounted, a.ID)
+	switch a.Resolution {
+	case store.RecoveredCompleted:
+		c.end("called "+c.name, trace.Observation{Step: st.n, Kind: trace.ObsTool, Target: c.name, Origin: trace.OriginOperator, Text: prompt.Settled(c.name, a.Account)})
+		c.changed = !c.spec.IsReadOnly()
+	default: // it returned, or ended in a way that newer software wrote down
+		was := d.accountOf(a)
+		was.Observation.Step = st.n
+		c.end(was.Decision, was.Observation)
+		c.changed = was.Changed
+	}
 }
 
 // accountOf reads what a call came to before the crash.
@@ -205,9 +231,18 @@ func (d *drive) hasAccount(st *step, c *call) bool {
 // hasAccountOf reports whether an earlier drive is known to have made the call that
 // was approved: that very one, unless the approver changed its arguments.
 func (d *drive) hasAccountOf(p store.PendingApproval) bool {
-	return slices.ContainsFunc(d.accounts, func(a store.Attempt) bool {
+	_, ok := d.accountBehind(p)
+	return ok
+}
+
+func (d *drive) accountBehind(p store.PendingApproval) (store.Attempt, bool) {
+	i := slices.IndexFunc(d.accounts, func(a store.Attempt) bool {
 		return a.Step == p.Step && a.CallIndex == p.CallIndex && a.Tool == p.Tool && (len(p.Modified) > 0 || bytes.Equal(a.Arguments, p.Arguments))
 	})
+	if i < 0 {
+		return store.Attempt{}, false
+	}
+	return d.accounts[i], true
 }
 
 // needs is what the call wants to do. A tool that does not say needs the
@@ -243,14 +278,9 @@ func (d *drive) panics(name string, part func()) (crash *toolPanic) {
 
 func (d *drive) toolCall(st *step, c *call) tool.Call {
 	return tool.Call{
-		ID: c.id, Name: c.name, Args: c.args, Run: d.runID(), Step: st.n, Key: d.callKey(st, c),
+		ID: c.id, Name: c.name, Args: c.args, Run: d.runID(), Step: st.n, Key: d.lease.CallKey(st.n, c.index),
 		Workspace: d.workspaceFor(st, c),
 	}
-}
-
-// callKey is the same for every attempt at this call, across crashes.
-func (d *drive) callKey(st *step, c *call) string {
-	return fmt.Sprintf("%d/%d/%d", d.runID(), st.n, c.index)
 }
 
 // runBatch runs the prepared calls of a batch, at most as many at once as the

@@ -200,6 +200,12 @@ func (r Resumption) enter(ctx context.Context, h Host, id trace.RunID) (store.En
 	if r.Contract != nil {
 		opts.LeaseTTL = r.Contract.Lease()
 	}
+	if r.Recovery != nil && r.Recovery.Verdict == store.RecoveredCompleted {
+		var err error
+		if opts.Recovery, err = accountTold(ctx, h.Store, id, *r.Recovery); err != nil {
+			return opts, err
+		}
+	}
 	if r.Policy != nil {
 		if err := r.Policy.Validate(); err != nil {
 			return opts, &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
@@ -211,6 +217,21 @@ func (r Resumption) enter(ctx context.Context, h Host, id trace.RunID) (store.En
 		opts.Policy = raw
 	}
 	return opts, r.say(ctx, h, id, &opts)
+}
+
+// accountTold adds to what a person says of a call which call that was: the model may
+// ask for something else when the step is made again.
+func accountTold(ctx context.Context, st *store.Store, run trace.RunID, d store.RecoveryDecision) (*store.RecoveryDecision, error) {
+	open, err := st.OpenAttempts(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range open {
+		if a.ID == d.ID {
+			d.Told = prompt.Settled(a.Tool, clean(d.Account))
+		}
+	}
+	return &d, nil
 }
 
 // say adds to opts what a person says with the resume.
@@ -309,13 +330,9 @@ func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *st
 		res.Undelivered = handBackAll(ctx, h, id) // of an owner that died behind the end
 	}
 	if k := left.Outcome.Kind; k == trace.Success || k == trace.Finished {
-		for t, err := range h.Store.StepTurns(ctx, id, store.After(int64(left.LastStep)-1)) {
-			if err != nil {
-				return res, err
-			}
-			if len(t.Calls) == 0 {
-				res.Reply = t.Text
-			}
+		var err error
+		if res.Reply, err = recordedReply(ctx, h.Store, id, left.LastStep); err != nil {
+			return res, err
 		}
 		if left.LastStep == 0 { // a turn that was answered has no step to say it
 			turn, err := h.Store.TurnForRun(ctx, id)
@@ -445,11 +462,8 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	}
 	for _, t := range left.Turns {
 		d.turns[t.Step] = t
-		d.reply = ""
-		if len(t.Calls) == 0 {
-			d.reply = t.Text
-		}
 	}
+	d.reply = replyOf(d.turns, left.LastStep, stored)
 	d.resumed, d.archived = true, left.Info.Archived
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
@@ -463,7 +477,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	// A turn that was found to be work before it died asks again as it asked the
 	// first time; that it is work is settled.
 	d.classifies, d.settled = d.classes && d.contract.Answers(), true
-	d.due, d.saidBefore, d.accounts, d.writes = left.Approved, left.Decided, left.Accounts, left.Writes
+	d.due, d.saidBefore, d.accounts, d.writes = left.Approved, saidByPeople(left.Decided), left.Accounts, left.Writes
 	d.discardLeftovers()
 	if err := d.restoreBegun(ctx); err != nil {
 		return err
@@ -491,14 +505,17 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 		return err
 	}
 	for _, a := range approvals {
-		if a.Verdict == store.Undecided && (a.Step > d.last || a.Step == 0) {
+		if a.Verdict == store.Undecided && (a.Step > d.last || a.Step == 0 || d.asksMore(a)) {
 			d.leftOpen = append(d.leftOpen, a)
+		}
+		if a.Verdict == store.Deny && a.Step <= d.last && d.asksMore(a) {
+			d.saidBefore = append(d.saidBefore, saidByPeople([]store.PendingApproval{a})...)
 		}
 		if a.Verdict == store.Approve {
 			if err := d.rememberRow(a); err != nil {
 				return err
 			}
-			if a.Act == string(policy.Net) {
+			if asksOfProvider(a) {
 				d.granted[a.Target] = true
 			}
 		}

@@ -278,8 +278,12 @@ func (r *rewind) steps(ctx context.Context, from, to int) error {
 		return err
 	}
 	byPath := map[string][]store.Edit{}
+	newest := map[string]string{} // by path: what the last change that stands has left
 	var order []string
 	for _, e := range edits {
+		if e.Reverted == 0 {
+			newest[e.Path] = e.After
+		}
 		if e.Step < from || e.Step > to || e.Reverted != 0 {
 			continue
 		}
@@ -290,7 +294,7 @@ func (r *rewind) steps(ctx context.Context, from, to int) error {
 	}
 	slices.Reverse(order)
 	for _, path := range order {
-		if err := r.revert(ctx, path, byPath[path]); err != nil {
+		if err := r.revert(ctx, path, newest[path], byPath[path]); err != nil {
 			return err
 		}
 	}
@@ -307,8 +311,10 @@ func (r *rewind) replacedByLink(path string) *trace.RewoundItem {
 	return &trace.RewoundItem{Name: path, Verdict: trace.Stale, Detail: "a link stands in its place or on the way to it now"}
 }
 
-// revert takes changes of one file back, which are given the oldest first.
-func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit) error {
+// revert takes changes of one file back, which are given the oldest first. newest is
+// what the file was, by its digest, when the run had last changed it: an undo that
+// died before its record has taken back what leads to that again.
+func (r *rewind) revert(ctx context.Context, path, newest string, edits []store.Edit) error {
 	if stale := r.replacedByLink(path); stale != nil {
 		return r.add(ctx, *stale)
 	}
@@ -334,7 +340,7 @@ func (r *rewind) revert(ctx context.Context, path string, edits []store.Edit) er
 		}
 	case len(way.hunks) > 0:
 		var c workspace.Change
-		c, err = r.ws.RevertAll(ctx, path, way.hunks...)
+		c, err = r.ws.RevertAll(ctx, path, newest, way.hunks...)
 		i.Changed = c.Moved()
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/sandbox/scrub"
+	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/tool"
 	"github.com/initorigin/io-harness-go/toolchain"
 	"github.com/initorigin/io-harness-go/trace"
@@ -193,6 +194,12 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	}
 	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
 	return nil
+}
+
+// asksOfProvider reports whether a request is about a host of the provider, and no
+// call of a step: those may ask about hosts as well.
+func asksOfProvider(p store.PendingApproval) bool {
+	return p.Act == string(policy.Net) && p.Step == 0
 }
 
 // authorise asks the policy about every host that the provider may dial, before
