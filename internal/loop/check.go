@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"syscall"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -16,6 +17,7 @@ import (
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // check evaluates the gate on the workspace as the step left it. A verdict that
@@ -123,6 +125,9 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What is judged is what is there, whatever the agent may read of it; and what a
+	// reviewer reads the agent has not seen.
+	there, _ := d.workspace.WithPolicy(policy.Permissive()).Aside()
 	var out []verify.FileChange
 	for _, p := range points {
 		c := verify.FileChange{Path: p.Path, Before: string(p.Before)}
@@ -136,10 +141,9 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 				c.Unkept = "it was not kept"
 			}
 		}
-		// What is judged is what is there, whatever the agent may read of it.
-		after, err := d.workspace.WithPolicy(policy.Permissive()).ReadBytes(ctx, p.Path)
+		after, err := there.ReadBytes(ctx, p.Path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case noFile(err):
 			c.Deleted = true
 		case err != nil:
 			return nil, err
@@ -148,6 +152,13 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// noFile reports whether err says that no file is there: nothing is, or a directory,
+// or a file in the place of a directory on the way.
+func noFile(err error) bool {
+	var other *workspace.NotRegularError
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &other) && other.Kind == "directory"
 }
 
 // note is a message of the loop: it answers no call and supersedes nothing.
