@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
@@ -197,7 +199,7 @@ func (d *drive) admitGate(n policy.Need) policy.Verdict {
 func (d *drive) gateEnv(n int) verify.Env {
 	return verify.Env{
 		Root: d.workspace.Root(),
-		Temp: d.profile.Temp,
+		Temp: d.gateTemp(),
 		Goal: d.contract.Goal,
 		Resolve: func(program string) (string, error) {
 			return d.resolve(program)
@@ -222,6 +224,19 @@ func (d *drive) gateEnv(n int) verify.Env {
 			d.rec.reviewCall(n, u)
 		},
 	}
+}
+
+// gateTemp is the temporary directory of the gate's commands: that of the run, or the
+// system's where they are granted it.
+func (d *drive) gateTemp() string {
+	p := d.gateProfile()
+	if p.Temp != "" || !p.SharedTemp {
+		return p.Temp
+	}
+	if real, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
+		return real
+	}
+	return os.TempDir()
 }
 
 // judgements are the evaluations of the run's gate so far. other tells those of

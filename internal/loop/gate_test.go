@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -384,4 +385,18 @@ func TestAMissingProgramMayBeMadeAndTheGateRetried(t *testing.T) {
 	if info := f.info(res.RunID); info.Outcome.Kind != trace.Success || f.seen.count("finished") != 1 {
 		t.Errorf("%+v, told %v", info.Outcome, f.seen.kinds())
 	}
+}
+
+// A compiler needs a place for what it makes, and a run that shares the system's
+// temporary directory has none of its own.
+func TestAFileIsCompiledWhereTheTemporaryDirectoryIsShared(t *testing.T) {
+	if out, err := exec.Command("rustc", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no usable rustc on this host: %v: %s", err, out)
+	}
+	f := newFixture(t, write("a.rs", "pub fn f() {}\n"))
+	f.host.Policy = open.Layer("gate").AllowExec("rustc")
+	f.must(trace.Success, gate(verify.EachCompiles(verify.Rust, "a.rs")), func(c *task.Contract) {
+		c.Sandbox.SharedTemp = true
+		c.Sandbox.Limits.CPU = time.Hour // a busy machine compiles slowly
+	})
 }
