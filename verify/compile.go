@@ -141,14 +141,7 @@ func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, pro
 		return Verdict{}, fail(PhaseCompiles, "write the source for the compiler", err)
 	}
 	defer remove()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, s := range []struct {
-		step string
-		argv []string
-	}{
-		{stepCompile, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--crate-name", "subject", at("subject.rs"), "-o", at("libsubject.rlib")}},
-		{stepEmptied, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata", "--extern", "subject=" + at("libsubject.rlib"), "--out-dir", dir, at("probe.rs")}},
-	} {
+	for _, s := range probeSteps(dir) {
 		// rustup takes the compiler that a rust-toolchain.toml in the working directory
 		// or above it names, and the run may write both the workspace and Temp.
 		res, err := start(ctx, env, PhaseCompiles, s.argv, program, filepath.VolumeName(dir)+string(filepath.Separator))
@@ -164,6 +157,20 @@ func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, pro
 		}
 	}
 	return Verdict{Passed: true}, nil
+}
+
+// probeStep is one command of a probe.
+type probeStep struct {
+	step string
+	argv []string
+}
+
+func probeSteps(dir string) []probeStep {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return []probeStep{
+		{stepCompile, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--crate-name", "subject", at("subject.rs"), "-o", at("libsubject.rlib")}},
+		{stepEmptied, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata", "--extern", "subject=" + at("libsubject.rlib"), "--out-dir", dir, at("probe.rs")}},
+	}
 }
 
 // probeDir makes a directory in temp with these files, and what removes it. What

@@ -181,17 +181,40 @@ func (d *drive) tell(ctx context.Context, obs ...trace.Observation) error {
 // admitGate judges a gate's command. Its line is the operator's own and not a
 // model's, so a rule that allows the bare program is enough, where no rule speaks
 // of the line.
-func (d *drive) admitGate(n policy.Need) policy.Verdict {
-	v := d.policy.Check(n)
-	if v.Matched || v.Effect == policy.Allow {
-		return v
+func admitGate(p policy.Policy, argv []string, program string) judged {
+	j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
+	j.verdict = p.Check(j.need)
+	if j.verdict.Matched || j.verdict.Effect == policy.Allow {
+		return j
 	}
-	bare := n
-	bare.Argv = n.Argv[:1]
-	if b := d.policy.Check(bare); b.Matched && b.Effect == policy.Allow {
-		return b
+	bare := j.need
+	bare.Argv = argv[:1]
+	if b := p.Check(bare); b.Matched && b.Effect == policy.Allow {
+		j.verdict = b
 	}
-	return v
+	return j
+}
+
+// refuseGate records that the policy keeps a command of the gate from being started,
+// and returns the refusal.
+func (d *drive) refuseGate(ctx context.Context, n int, j judged) error {
+	d.rec.refusal(n, j, "")
+	d.emit(n, trace.RefusedAct{Act: string(policy.Exec), Target: needTarget(j.need), Rule: j.verdict.Rule, Layer: j.verdict.Layer})
+	return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
+}
+
+// gateAdmissible finds out before a completion is paid for whether the policy will
+// let the gate judge what comes of it. The lock of a plan is not asked: it is gone
+// by then.
+func (d *drive) gateAdmissible(ctx context.Context) error {
+	env, p := d.gateEnv(d.last), d.withoutStore(d.base.Remember(d.remembered...))
+	env.Admit = func(ctx context.Context, argv []string, program string) error {
+		if j := admitGate(p, argv, program); j.verdict.Effect != policy.Allow {
+			return d.refuseGate(ctx, d.last, j)
+		}
+		return nil // it is on record when it is started
+	}
+	return verify.Admissible(ctx, d.criterion, env)
 }
 
 // gateEnv is what an evaluation may use: the run's boundary, without anybody
@@ -205,15 +228,12 @@ func (d *drive) gateEnv(n int) verify.Env {
 			return d.resolve(program)
 		},
 		Admit: func(ctx context.Context, argv []string, program string) error {
-			j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
-			j.verdict = d.admitGate(j.need)
-			if j.verdict.Effect == policy.Allow {
-				d.rec.decision(n, j, "allow", "policy", "", 0)
-				return d.lease.Flush(ctx)
+			j := admitGate(d.policy, argv, program)
+			if j.verdict.Effect != policy.Allow {
+				return d.refuseGate(ctx, n, j)
 			}
-			d.rec.refusal(n, j, "")
-			d.emit(n, trace.RefusedAct{Act: string(policy.Exec), Target: needTarget(j.need), Rule: j.verdict.Rule, Layer: j.verdict.Layer})
-			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
+			d.rec.decision(n, j, "allow", "policy", "", 0)
+			return d.lease.Flush(ctx)
 		},
 		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
 			return d.runGate(ctx, n, cmd)

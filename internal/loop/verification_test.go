@@ -328,8 +328,8 @@ func TestAGateIsAdmittedByItsLineOrItsProgram(t *testing.T) {
 
 func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
 	f := newFixture(t, write("a.txt", "x"))
-	f.host.Policy = policy.Default().Layer("t").AllowWrite("*")
-	res, err := f.run(gate(verify.Command("ls", "nowhere"))) // it would be asked: nobody can be
+	f.host.Policy = policy.Default().Layer("t").AllowWrite("*").AllowExec("./judge")
+	res, err := f.run(gate(verify.Command("./judge"))) // it is not there
 	if err == nil {
 		t.Fatalf("%s", res.Outcome)
 	}
@@ -337,9 +337,11 @@ func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pol := f.host.Policy.Layer("more").AllowExec("ls *")
+	if err := os.WriteFile(filepath.Join(f.dir, "judge"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	m := f.script()
-	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{Policy: &pol})
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{})
 	if err != nil || end.Outcome.Kind != "" {
 		t.Fatalf("%s, %v", end.Outcome, err)
 	}
