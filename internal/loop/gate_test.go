@@ -458,3 +458,11 @@ func TestAFileIsCompiledWhereTheTemporaryDirectoryIsShared(t *testing.T) {
 		c.Sandbox.Limits.CPU = time.Hour // a busy machine compiles slowly
 	})
 }
+
+func TestTheEnvironmentOfTheGateAloneReachesIt(t *testing.T) {
+	f := newFixture(t, readCall("x"))
+	f.must(trace.Success, gate(verify.Command("sh", "-c", `test "$FOR_GATE" = gate && test "$FOR_BOTH" = gate && test "$FOR_RUN" = run`)), func(c *task.Contract) {
+		c.Sandbox.Vars = []string{"FOR_RUN=run", "FOR_BOTH=run"}
+		c.GateSandbox = &sandbox.Profile{Vars: []string{"FOR_GATE=gate", "FOR_BOTH=gate"}}
+	})
+}
