@@ -263,7 +263,7 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 
 // What a run has is left to be decided behind it: a program that it makes, a plan, a
 // turn that is only answered.
-func TestAGateIsRefusedEarlyOnlyWhereThatIsCertain(t *testing.T) {
+func TestAGateIsNotRefusedBeforeItsTime(t *testing.T) {
 	strict := policy.Default().Layer("app").AllowWrite("*").AllowRead("*").DenyExec("*")
 	t.Run("a program that is not there yet", func(t *testing.T) {
 		f := newFixture(t, readCall("x"))
