@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -157,5 +158,15 @@ func TestEveryFieldOfAContractIsStored(t *testing.T) {
 	}
 	if _, err := (Contract{}).Restore([]byte(`{"retry":{"bas_ms":1}}`)); err == nil || !strings.Contains(err.Error(), "bas_ms") {
 		t.Errorf("a member that nobody knows: %v", err)
+	}
+}
+
+func TestASchemaThatNobodyMadeIsRefused(t *testing.T) {
+	c := New("g", t.TempDir())
+	c.Output = &verify.Schema{}
+	var bad *InvalidError
+	var schema *verify.InvalidSchemaError
+	if err := c.Validate(); !errors.As(err, &bad) || bad.Field != "Output" || !errors.As(err, &schema) {
+		t.Errorf("%v, want an *InvalidError of Output", err)
 	}
 }

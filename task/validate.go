@@ -58,6 +58,9 @@ func (c Contract) ValidateDefaults() error {
 	if c.Verify != nil {
 		errs = append(errs, invalid("Verify", c.Verify.Validate()))
 	}
+	if c.Output != nil {
+		errs = append(errs, invalid("Output", c.Output.Validate()))
+	}
 	// The workspace of the profile is the root, which is checked by itself.
 	profile := c.Sandbox
 	profile.Workspace = os.TempDir()

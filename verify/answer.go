@@ -12,8 +12,8 @@ import (
 // misses the schema.
 //
 // The candidates are, in this order: the body of each fenced block, the whole
-// text, and each value in braces or brackets that stands in the prose. The first
-// that conforms is the answer. When none does, the failures are those of the
+// text, and each value in braces or brackets that stands in the prose, and in no
+// document that is cut off or wrong. The first that conforms is the answer. When none does, the failures are those of the
 // first candidate that is an object or an array, else of the first that is JSON
 // at all. Nothing is repaired: no bracket closed, no comma removed, no value
 // unwrapped.
@@ -110,11 +110,41 @@ func (c *candidates) all(yield func(candidate) bool) {
 			at = v.end
 		case errors.Is(err, errCostly):
 			return
+		case errors.Is(err, errCut): // and everything behind it belongs to it
+			c.cut = c.cut || r.begun || c.text[at] == '{'
+			return
+		case r.begun:
+			// A document that is wrong, and no bracket of the prose: what stands in
+			// it is a part of another value, and not an answer.
+			if at = closing(c.text, at); at < 0 {
+				return
+			}
 		default:
-			c.cut = c.cut || errors.Is(err, errCut) && c.text[at] == '{'
 			at++
 		}
 	}
+}
+
+// closing is the place behind the bracket that closes the one at i, brackets in
+// strings left out; -1 when it is never closed.
+func closing(text string, i int) int {
+	depth, quoted := 0, false
+	for ; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return -1
 }
 
 // fences are the bodies of the fenced blocks of a text. A fence ends at a line of

@@ -61,6 +61,13 @@ func TestChangingWhatJudgesFails(t *testing.T) {
 		}, "tests/t_one.sh was removed"},
 		{"the runner is replaced", func(b *bench) { b.write("run.sh", "#!/bin/sh\necho PASS\n") }, "run.sh was changed"},
 		{"the runner is deleted", func(b *bench) { b.remove("run.sh") }, "run.sh was removed"},
+		{"the runner's directory becomes a file", func(b *bench) {
+			b.remove("tests/t_one.sh")
+			b.remove("tests")
+			b.write("tests", "")
+			b.write("answer", "42")
+		}, "tests/t_one.sh was removed"},
+		{"a test is no longer executable", func(b *bench) { b.mode("tests/t_one.sh", 0o644) }, "tests/t_one.sh was changed"},
 		{"a test in a new directory is added", func(b *bench) { b.write("tests/more/t_x.sh", "") }, "tests/more/t_x.sh was added"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -211,6 +218,37 @@ func TestACrashIsNoWayToNewPins(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.fails(b.prepare(back), "run.sh was changed; tests/t_one.sh was changed")
+}
+
+// Older software stored of a file its digest alone.
+func TestFingerprintsOfOlderStoresHoldOn(t *testing.T) {
+	b, c := project(t)
+	stored, err := Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.NewReplacer(" program\"", "\"", " data\"", "\"").Replace(string(stored))
+	if old == string(stored) {
+		t.Fatalf("nothing is left out of %s", stored)
+	}
+	back, err := Unmarshal([]byte(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("answer", "42")
+	b.passes(back)
+	b.write("tests/t_one.sh", "true\n")
+	b.fails(back, "tests/t_one.sh was changed")
+}
+
+func TestAPinnedScriptWhoseDirectoryIsGoneHasChanged(t *testing.T) {
+	b := newBench(t)
+	b.write("ci/judge.sh", "#!/bin/sh\nexit 1\n")
+	c := b.prepare(Command("./ci/judge.sh"))
+	b.remove("ci/judge.sh")
+	b.remove("ci")
+	b.write("ci", "a file")
+	b.fails(c, "ci/judge.sh was removed during the run")
 }
 
 func TestProtectionNeedsThePreparationOfItsRun(t *testing.T) {

@@ -322,3 +322,37 @@ func TestAFloodOfOutputTakesLittleMemory(t *testing.T) {
 		t.Errorf("%d characters of output: %.40q … want at most %d with head and tail", n, v.Output, MaxOutput)
 	}
 }
+
+func TestWhatThePolicyWillNotAllowIsKnownBeforeTheWork(t *testing.T) {
+	b := newBench(t)
+	b.pol = policy.Default().Layer("app").AllowExec("true*")
+	b.write("a.sh", "#!/bin/sh\n")
+	for name, tc := range map[string]struct {
+		c       Criterion
+		refused string
+	}{
+		"no criterion":             {nil, ""},
+		"no command":               {Contains("a", "b"), ""},
+		"an allowed command":       {Command("true", "x"), ""},
+		"one that would be asked":  {Command("./a.sh", "x"), "./a.sh x"},
+		"one behind others":        {All(Contains("a", "b"), Protect(Command("./a.sh"), "x")), "./a.sh"},
+		"a program that is to be":  {Command("./to-be"), ""},
+		"one that may be replaced": {Command("./a.sh").Unpinned(), "./a.sh"},
+	} {
+		err := Admissible(t.Context(), b.prepare(tc.c), b.env())
+		var refused *policy.RefusedError
+		var erred *GateError
+		switch {
+		case tc.refused == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tc.refused != "" && (!errors.As(err, &refused) || !errors.As(err, &erred) || refused.Target != tc.refused):
+			t.Errorf("%s: %v, want a refusal of %q", name, err, tc.refused)
+		}
+	}
+	if len(b.spawned) != 0 {
+		t.Errorf("started %q", b.spawned)
+	}
+	if err := Admissible(t.Context(), b.prepare(Command("true")), Env{}); err == nil {
+		t.Error("nobody could be asked, and that was no error")
+	}
+}

@@ -2,10 +2,10 @@ package verify
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,32 +127,21 @@ func (c CompileCriterion) evaluate(ctx context.Context, env Env) (Verdict, error
 // needs that item and nothing else of the file.
 func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, program, file string) (Verdict, error) {
 	source, err := readSource(root, filepath.FromSlash(file))
-	if errors.Is(err, fs.ErrNotExist) {
+	if absent(err) {
 		return Verdict{Step: stepCompile, Detail: file + ": missing", TellModel: true}, nil
 	}
 	if err != nil {
 		return Verdict{}, fail(PhaseCompiles, "read "+file, err)
 	}
-	dir, err := os.MkdirTemp(env.Temp, "compile-")
-	if err != nil {
-		return Verdict{}, fail(PhaseCompiles, "make a directory for the compiler", err)
-	}
-	defer os.RemoveAll(dir)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	err = errors.Join(
-		os.WriteFile(at("subject.rs"), append(source, "\n#[doc(hidden)]\npub fn "+probeItem+"() {}\n"...), 0o600),
-		os.WriteFile(at("probe.rs"), []byte("#![no_std]\nextern crate subject;\npub use subject::"+probeItem+";\n"), 0o600),
-	)
+	dir, remove, err := probeDir(env.Temp, map[string][]byte{
+		"subject.rs": append(source, "\n#[doc(hidden)]\npub fn "+probeItem+"() {}\n"...),
+		"probe.rs":   []byte("#![no_std]\nextern crate subject;\npub use subject::" + probeItem + ";\n"),
+	})
 	if err != nil {
 		return Verdict{}, fail(PhaseCompiles, "write the source for the compiler", err)
 	}
-	for _, s := range []struct {
-		step string
-		argv []string
-	}{
-		{stepCompile, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--crate-name", "subject", at("subject.rs"), "-o", at("libsubject.rlib")}},
-		{stepEmptied, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata", "--extern", "subject=" + at("libsubject.rlib"), "--out-dir", dir, at("probe.rs")}},
-	} {
+	defer remove()
+	for _, s := range probeSteps(dir) {
 		// rustup takes the compiler that a rust-toolchain.toml in the working directory
 		// or above it names, and the run may write both the workspace and Temp.
 		res, err := start(ctx, env, PhaseCompiles, s.argv, program, filepath.VolumeName(dir)+string(filepath.Separator))
@@ -170,14 +159,62 @@ func (c CompileCriterion) probe(ctx context.Context, env Env, root *os.Root, pro
 	return Verdict{Passed: true}, nil
 }
 
+// probeStep is one command of a probe.
+type probeStep struct {
+	step string
+	argv []string
+}
+
+func probeSteps(dir string) []probeStep {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return []probeStep{
+		{stepCompile, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--crate-name", "subject", at("subject.rs"), "-o", at("libsubject.rlib")}},
+		{stepEmptied, []string{"rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata", "--extern", "subject=" + at("libsubject.rlib"), "--out-dir", dir, at("probe.rs")}},
+	}
+}
+
+// probeDir makes a directory in temp with these files, and what removes it. What
+// the run left running may write temp: no link that it puts in the place of the
+// directory or of a file may lead a write out of there.
+func probeDir(temp string, files map[string][]byte) (dir string, remove func(), err error) {
+	root, err := os.OpenRoot(temp)
+	if err != nil {
+		return "", nil, err
+	}
+	name := "compile-" + rand.Text()
+	undo := func() {
+		root.RemoveAll(name)
+		root.Close()
+	}
+	defer func() {
+		if err != nil {
+			undo()
+		}
+	}()
+	if err := root.Mkdir(name, 0o700); err != nil {
+		return "", nil, err
+	}
+	for file, data := range files {
+		f, err := root.OpenFile(filepath.Join(name, file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return "", nil, err
+		}
+		_, err = f.Write(data)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return "", nil, err
+		}
+	}
+	return filepath.Join(temp, name), undo, nil
+}
+
 func readSource(root *os.Root, name string) ([]byte, error) {
-	f, size, err := openRegular(root, name)
+	f, info, err := openRegular(root, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if size > maxSource {
-		return nil, fmt.Errorf("it has %d bytes, and at most %d are compiled", size, maxSource)
+	if info.Size() > maxSource {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are compiled", info.Size(), maxSource)
 	}
 	return io.ReadAll(io.LimitReader(f, maxSource))
 }

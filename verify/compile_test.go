@@ -3,7 +3,9 @@ package verify
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -123,5 +125,23 @@ func TestTheCompilerStartsWhereTheRunWritesNothing(t *testing.T) {
 		if dir != "/" {
 			t.Errorf("the compiler was started in %q", dir)
 		}
+	}
+}
+
+func TestWhatIsWrittenForTheCompilerStaysInItsDirectory(t *testing.T) {
+	temp := t.TempDir()
+	dir, remove, err := probeDir(temp, map[string][]byte{"a.rs": []byte("a"), "b.rs": []byte("b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "b.rs")); err != nil || string(got) != "b" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	remove()
+	if _, _, err := probeDir(temp, map[string][]byte{"../../out.rs": nil}); err == nil {
+		t.Error("a file was written outside")
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

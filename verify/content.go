@@ -70,14 +70,15 @@ func (c ContentCriterion) evaluate(ctx context.Context, env Env) (Verdict, error
 		return Verdict{}, fail(PhaseContains, "open the workspace", err)
 	}
 	defer root.Close()
-	f, size, err := openRegular(root, filepath.FromSlash(c.file))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, info, err := openRegular(root, filepath.FromSlash(c.file))
+	if absent(err) {
 		return Verdict{Detail: c.file + " does not exist"}, nil
 	}
 	if err != nil {
 		return Verdict{}, fail(PhaseContains, doing, err)
 	}
 	defer f.Close()
+	size := info.Size()
 	if size > MaxContentFile {
 		return Verdict{}, fail(PhaseContains, doing, fmt.Errorf("it has %d bytes, and at most %d are searched", size, int64(MaxContentFile)))
 	}
@@ -100,26 +101,32 @@ func (c ContentCriterion) evaluate(ctx context.Context, env Env) (Verdict, error
 // openRegular opens a regular file below root. A link that leaves the root does
 // not open. What is not a regular file is refused before it is opened, and opened
 // without blocking, so that a pipe in the file's place cannot hold up a gate.
-func openRegular(root *os.Root, name string) (*os.File, int64, error) {
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	fi, err := root.Stat(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("it is not a regular file but a %s", kindOf(fi.Mode()))
+		return nil, nil, fmt.Errorf("it is not a regular file but a %s", kindOf(fi.Mode()))
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if fi, err = f.Stat(); err == nil && !fi.Mode().IsRegular() {
 		err = fmt.Errorf("it is not a regular file but a %s", kindOf(fi.Mode()))
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, err
+		return nil, nil, err
 	}
-	return f, fi.Size(), nil
+	return f, fi, nil
+}
+
+// absent reports whether err says that there is no such file, also where a file
+// stands in the place of a directory on its path.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func kindOf(m fs.FileMode) string {

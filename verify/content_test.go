@@ -79,6 +79,8 @@ func TestWhatCannotBeReadIsAnErrorAndNotAFailure(t *testing.T) {
 	b.passes(Contains("inside", "needle"))
 	b.link("nowhere", "dangling")
 	b.fails(Contains("dangling", "x"), "does not exist")
+	b.fails(Contains("dir/file/below", "x"), "does not exist")
+	b.fails(Equals("dir/file/far/below", ""), "does not exist")
 	if os.Getuid() != 0 {
 		b.write("locked", "needle")
 		if err := os.Chmod(filepath.Join(b.root, "locked"), 0); err != nil {

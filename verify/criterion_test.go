@@ -23,6 +23,8 @@ func TestAStoredCriterionIsTheOneThatWasStored(t *testing.T) {
 		b.prepare(Command("./run.sh").Unpinned()),
 		b.prepare(Command("no-such-program-here")),
 		Contains("a/b", "x\x00y"),
+		Contains("caf\xe9", "au\xff"),
+		Command("sh", "-c", "printf '\xe9'"),
 		Equals("a/b", ""),
 		EachCompiles(Rust, "a.rs", "b.rs"),
 		Review("r", nil).AllowSelfReview(),

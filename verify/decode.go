@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -30,7 +32,7 @@ func Decode[T any](output json.RawMessage) (T, error) {
 	if len(r.huge) > 0 {
 		return wrong(r.huge[0], "the number is too large")
 	}
-	if at := sameFolded(v, nil); at != "" {
+	if at := sameFolded(v, reflect.TypeFor[T](), nil); at != "" {
 		return wrong(at, "another member differs from it only by case, and both would be read into one field")
 	}
 	err = decodeStrictly(output, &out)
@@ -78,24 +80,58 @@ func plainIntegers(src string, v *jsonValue) string {
 	return b.String()
 }
 
-// sameFolded points at a member whose name differs from another's only by case.
-func sameFolded(v *jsonValue, path []string) string {
-	seen := map[string]bool{}
-	for _, m := range v.members {
-		at := append(path, m.name)
-		folded := strings.ToLower(strings.ToUpper(m.name)) // both ways, as K and the Kelvin sign
-		if seen[folded] {
-			return pointer(at)
+// sameFolded points at a member whose name differs from another's only by case,
+// where t has a struct: encoding/json would read both into one field. A map and a
+// value of any type keep them apart.
+func sameFolded(v *jsonValue, t reflect.Type, path []string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Interface || t == typeRaw:
+		return ""
+	case v.kind == jsonArray && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array):
+		for i, it := range v.items {
+			if at := sameFolded(it, t.Elem(), append(path, strconv.Itoa(i))); at != "" {
+				return at
+			}
 		}
-		seen[folded] = true
-		if found := sameFolded(m.value, at); found != "" {
-			return found
+		return ""
+	case v.kind == jsonObject && t.Kind() == reflect.Map:
+		for _, m := range v.members {
+			if at := sameFolded(m.value, t.Elem(), append(path, m.name)); at != "" {
+				return at
+			}
+		}
+		return ""
+	case t.Kind() != reflect.Struct:
+		return ""
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		if _, ok := fields[fold(name)]; !ok || len(f.Index) == 1 {
+			fields[fold(name)] = f.Type
 		}
 	}
-	for _, it := range v.items {
-		if found := sameFolded(it, append(path, "-")); found != "" {
-			return found
+	seen := map[string]bool{}
+	for _, m := range v.members {
+		at, name := append(path, m.name), fold(m.name)
+		if seen[name] {
+			return pointer(at)
+		}
+		seen[name] = true
+		if ft, ok := fields[name]; ok {
+			if found := sameFolded(m.value, ft, at); found != "" {
+				return found
+			}
 		}
 	}
 	return ""
 }
+
+// fold takes the case off a name, both ways, as for K and the Kelvin sign.
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }

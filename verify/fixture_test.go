@@ -101,6 +101,13 @@ func (b *bench) write(name, text string) {
 	}
 }
 
+func (b *bench) mode(name string, mode os.FileMode) {
+	b.t.Helper()
+	if err := os.Chmod(filepath.Join(b.root, filepath.FromSlash(name)), mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *bench) remove(name string) {
 	b.t.Helper()
 	if err := os.Remove(filepath.Join(b.root, filepath.FromSlash(name))); err != nil {

@@ -158,9 +158,32 @@ func TestDecodingIsStrict(t *testing.T) {
 			t.Errorf("Decode(%q) = %+v, %v, want nothing and an *OutputError", raw, got, err)
 		}
 	}
-	nested := `[{"list":[{"k":1,"K":2}]}]`
-	if _, err := Decode[any](json.RawMessage(nested)); err == nil {
-		t.Error("two members of one field were read from inside a list")
+	type item struct {
+		K int `json:"k"`
+	}
+	type lists struct {
+		item
+		List []*item           `json:"list"`
+		Free any               `json:"free"`
+		Raw  json.RawMessage   `json:"raw"`
+		Map  map[string][]item `json:"map"`
+	}
+	for raw, at := range map[string]string{
+		`[{"list":[{"k":1},{"k":1,"K":2}]}]`: "/0/list/1/K",
+		`[{"map":{"a":[{"k":1,"K":2}]}}]`:    "/0/map/a/0/K",
+		`[{"k":1,"K":2}]`:                    "/0/K",
+		`[{"list":[],"LIST":[]}]`:            "/0/LIST",
+		// What has no fields keeps its members apart.
+		`[{"free":{"k":1,"K":2},"raw":[{"k":1,"K":2}],"map":{"k":[],"K":[]}}]`: "",
+	} {
+		_, err := Decode[[]lists](json.RawMessage(raw))
+		var e *OutputError
+		switch {
+		case at == "" && err != nil:
+			t.Errorf("Decode(%s): %v", raw, err)
+		case at != "" && (!errors.As(err, &e) || e.Violations[0].Pointer != at):
+			t.Errorf("Decode(%s): %v, want a failure at %s", raw, err, at)
+		}
 	}
 }
 

@@ -95,6 +95,9 @@ type jsonReader struct {
 	// work is how many bytes may still be read. A search over a text starts at
 	// many places, and a hostile text makes each of them long.
 	work int
+	// begun says that a member or an item has been read: that a bracket opens a
+	// document, right or wrong, and does not stand in prose.
+	begun bool
 	// twice are the pointers of members that were stated more than once, huge
 	// those of numbers that are too large to compare.
 	twice, huge []string
@@ -220,6 +223,7 @@ func (r *jsonReader) object(v *jsonValue, depth int) error {
 		if err := r.sign(':', "want a colon"); err != nil {
 			return err
 		}
+		r.begun = true
 		m, err := r.value(depth + 1)
 		if err != nil {
 			return err
@@ -248,6 +252,7 @@ func (r *jsonReader) array(v *jsonValue, depth int) error {
 		}
 		r.path = r.path[:len(r.path)-1]
 		v.items = append(v.items, it)
+		r.begun = true
 		done, err := r.next(']', "want a comma or a closing bracket")
 		if done || err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,16 +102,23 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 	return out, nil
 }
 
+// refusal is a verdict against the work, in whatever it is written: JSON that is
+// cut off or wrong, or another notation.
+var refusal = regexp.MustCompile(`(?i)passed["'` + "`" + `*\s]*[:=]["'` + "`" + `*\s]*false`)
+
 // readVerdict finds the verdict in a reviewer's reply, or says why there is none.
-// The first that is stated counts. Only a pass that is taken back further on is
-// none: it may be a quotation from the work under review.
+// The first that is stated counts. Only a pass that is taken back elsewhere is
+// none: it may be a quotation from the work under review, also where the refusal
+// itself cannot be read.
 func readVerdict(shape *Schema, reply string) (passed bool, reasons []string, why string) {
 	c := candidates{text: strings.ToValidUTF8(reply, "\uFFFD")}
 	any, back := false, false
+	rest := c.text
 	for v := range c.all {
 		if shape.judge(v) != nil {
 			continue
 		}
+		rest = strings.Replace(rest, v.src[v.value.start:v.value.end], "", 1)
 		said := v.value.member("passed").truth
 		if any {
 			back = back || passed && !said
@@ -126,7 +134,7 @@ func readVerdict(shape *Schema, reply string) (passed bool, reasons []string, wh
 	switch {
 	case !any:
 		return false, nil, "the reviewer's answer holds no verdict"
-	case back:
+	case back, passed && refusal.MatchString(rest):
 		return false, nil, "the reviewer's answer states a pass and takes it back"
 	}
 	return passed, reasons, ""

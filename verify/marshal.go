@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // recordKind tags a stored criterion.
@@ -27,18 +30,18 @@ const (
 type record struct {
 	Kind recordKind `json:"kind"`
 
-	Argv     []string `json:"argv,omitempty"`
-	Exit     int      `json:"expect_exit,omitempty"`
-	Unpinned bool     `json:"unpinned,omitempty"`
-	Prepared bool     `json:"prepared,omitempty"`
-	Pin      *pin     `json:"pin,omitempty"`
+	Argv     []exact `json:"argv,omitempty"`
+	Exit     int     `json:"expect_exit,omitempty"`
+	Unpinned bool    `json:"unpinned,omitempty"`
+	Prepared bool    `json:"prepared,omitempty"`
+	Pin      *pin    `json:"pin,omitempty"`
 
-	File string `json:"file,omitempty"`
-	Text string `json:"text,omitempty"`
+	File exact `json:"file,omitempty"`
+	Text exact `json:"text,omitempty"`
 
-	Lang     Lang     `json:"lang,omitempty"`
-	Files    []string `json:"files,omitempty"`
-	Compiler *record  `json:"compiler,omitempty"`
+	Lang     Lang    `json:"lang,omitempty"`
+	Files    []exact `json:"files,omitempty"`
+	Compiler *record `json:"compiler,omitempty"`
 
 	Rubric    string `json:"rubric,omitempty"`
 	SelfOK    bool   `json:"allow_self_review,omitempty"`
@@ -48,12 +51,69 @@ type record struct {
 	Name string `json:"name,omitempty"`
 
 	Globs     []string          `json:"globs,omitempty"`
-	Protected map[string]string `json:"protected,omitempty"` // path -> state
+	Protected map[string]string `json:"protected,omitempty"` // storable path -> state
 	Criteria  []record          `json:"criteria,omitempty"`
 }
 
+// exact is text as it is stored: what is compared byte for byte must come back as
+// it was, and a string of JSON can hold only UTF-8.
+type exact string
+
+// base64Text is exact text that is not UTF-8.
+type base64Text struct {
+	Bytes []byte `json:"base64"`
+}
+
+func (e exact) MarshalJSON() ([]byte, error) {
+	if !utf8.ValidString(string(e)) {
+		return json.Marshal(base64Text{[]byte(e)})
+	}
+	return json.Marshal(string(e))
+}
+
+func (e *exact) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		var b base64Text
+		err := decodeStrictly(data, &b)
+		*e = exact(b.Bytes)
+		return err
+	}
+	return json.Unmarshal(data, (*string)(e))
+}
+
+func exactly(texts []string) []exact {
+	if texts == nil {
+		return nil
+	}
+	out := make([]exact, len(texts))
+	for i, t := range texts {
+		out[i] = exact(t)
+	}
+	return out
+}
+
+func textsOf(stored []exact) []string {
+	if stored == nil {
+		return nil
+	}
+	out := make([]string, len(stored))
+	for i, e := range stored {
+		out[i] = string(e)
+	}
+	return out
+}
+
+// storable is a name of the file system as it can be stored as the name of a
+// member: what is not UTF-8 is quoted, and so is what looks quoted.
+func storable(name string) string {
+	if utf8.ValidString(name) && !strings.HasPrefix(name, `"`) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
 func (c CommandCriterion) record() record {
-	return record{Kind: kindCommand, Argv: c.argv, Exit: c.exit, Unpinned: c.unpinned, Prepared: c.prepared, Pin: c.pin}
+	return record{Kind: kindCommand, Argv: exactly(c.argv), Exit: c.exit, Unpinned: c.unpinned, Prepared: c.prepared, Pin: c.pin}
 }
 
 func (c ContentCriterion) record() record {
@@ -61,12 +121,12 @@ func (c ContentCriterion) record() record {
 	if c.whole {
 		k = kindEquals
 	}
-	return record{Kind: k, File: c.file, Text: c.text}
+	return record{Kind: k, File: exact(c.file), Text: exact(c.text)}
 }
 
 func (c CompileCriterion) record() record {
 	compiler := c.compiler.record()
-	return record{Kind: kindCompiles, Lang: c.lang, Files: c.files, Compiler: &compiler}
+	return record{Kind: kindCompiles, Lang: c.lang, Files: exactly(c.files), Compiler: &compiler}
 }
 
 func (c ReviewCriterion) record() record {
@@ -131,9 +191,9 @@ func (r record) criterion() (Criterion, error) {
 	case kindCommand:
 		return r.command(), nil
 	case kindContains, kindEquals:
-		return ContentCriterion{file: r.File, text: r.Text, whole: r.Kind == kindEquals}, nil
+		return ContentCriterion{file: string(r.File), text: string(r.Text), whole: r.Kind == kindEquals}, nil
 	case kindCompiles:
-		c := EachCompiles(r.Lang, r.Files...)
+		c := EachCompiles(r.Lang, textsOf(r.Files)...)
 		if r.Compiler != nil {
 			c.compiler = r.Compiler.command()
 		}
@@ -163,7 +223,7 @@ func (r record) criterion() (Criterion, error) {
 }
 
 func (r record) command() CommandCriterion {
-	return CommandCriterion{argv: r.Argv, exit: r.Exit, unpinned: r.Unpinned, prepared: r.Prepared, pin: r.Pin}
+	return CommandCriterion{argv: textsOf(r.Argv), exit: r.Exit, unpinned: r.Unpinned, prepared: r.Prepared, pin: r.Pin}
 }
 
 func criteria(each []record) ([]Criterion, error) {

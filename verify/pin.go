@@ -51,9 +51,9 @@ func (p *pin) changed(root string) (string, error) {
 	}
 	now, _, err := fingerprint(p.Path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && within(root, p.Path):
+	case absent(err) && within(root, p.Path):
 		return fmt.Sprintf("the gate's program %s was removed during the run: put it back as it was", p.Path), nil
-	case errors.Is(err, fs.ErrNotExist):
+	case absent(err):
 		return "", nil
 	case err != nil:
 		return "", fail(PhaseCommand, "look at "+p.Path, err)

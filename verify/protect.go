@@ -30,13 +30,14 @@ const (
 type ProtectedCriterion struct {
 	inner Criterion
 	globs []string
-	files map[string]string // path -> state; nil before Prepare
+	files map[string]string // storable path -> state; nil before Prepare
 }
 
 // Protect wraps c so that a run cannot pass by changing what judges it: the tests,
 // the build file, the runner's configuration. [Prepare] takes a fingerprint of
 // every file that the globs match; when one was changed, removed, replaced by a
-// link, or added, the gate fails and names it, without asking c. A file that the
+// link, added, made executable or no longer so, or cannot be read any more, the
+// gate fails and names it, without asking c. A file that the
 // globs match and that is new counts as tampering too, since a new test file can
 // decide for all others.
 //
@@ -152,12 +153,14 @@ func (c ProtectedCriterion) evaluate(ctx context.Context, env Env) (Verdict, err
 func (c ProtectedCriterion) tampered(ctx context.Context, root string) (Verdict, bool, error) {
 	now, err := c.scan(ctx, root)
 	var limit *limitError
-	if errors.As(err, &limit) {
-		// It was not over the limit when the run began.
-		why := "files under protection were added during the run: " + limit.Error()
-		return Verdict{Detail: why, Reasons: []string{why}, TellModel: true}, true, nil
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, &limit): // it was not when the run began
+		v := tamperedWith("files under protection were added during the run: " + limit.Error())
+		return v, true, nil
+	case errors.Is(err, fs.ErrPermission): // likewise
+		v := tamperedWith("files under protection can no longer be read, as they could when the run began: " + err.Error())
+		return v, true, nil
+	case err != nil:
 		return Verdict{}, false, fail(c.Phase(), "look at the protected files", err)
 	}
 	var reasons []string
@@ -166,7 +169,7 @@ func (c ProtectedCriterion) tampered(ctx context.Context, root string) (Verdict,
 		switch {
 		case !ok:
 			reasons = append(reasons, path+" was removed")
-		case state != c.files[path]:
+		case !sameState(c.files[path], state):
 			reasons = append(reasons, path+" was changed")
 		}
 	}
@@ -186,6 +189,16 @@ func (c ProtectedCriterion) tampered(ctx context.Context, root string) (Verdict,
 		Reasons:   reasons,
 		TellModel: true,
 	}, true, nil
+}
+
+func tamperedWith(why string) Verdict {
+	return Verdict{Detail: why, Reasons: []string{why}, TellModel: true}
+}
+
+// sameState reports whether a file is as it was. Older stores kept of a regular
+// file the digest alone.
+func sameState(was, now string) bool {
+	return was == now || len(was) == hex.EncodedLen(sha256.Size) && strings.HasPrefix(now, was+" ")
 }
 
 // limitError says that the globs match more than can be looked at every time.
@@ -229,7 +242,7 @@ func (c ProtectedCriterion) scan(ctx context.Context, dir string) (map[string]st
 			return err
 		}
 		total += size
-		files[path] = state
+		files[storable(path)] = state
 		return nil
 	})
 	if err != nil {
@@ -238,28 +251,33 @@ func (c ProtectedCriterion) scan(ctx context.Context, dir string) (map[string]st
 	return files, nil
 }
 
-// stateOf names what is at path: the digest of a file of at most limit bytes, the
-// target of a link, or the kind of anything else.
+// stateOf names what is at path: the digest of a file of at most limit bytes and
+// whether it can be executed, the target of a link, or the kind of anything else.
 func stateOf(root *os.Root, path string, d fs.DirEntry, limit int64) (string, int64, error) {
 	name := filepath.FromSlash(path)
 	switch {
 	case d.Type()&fs.ModeSymlink != 0:
 		target, err := root.Readlink(name)
-		return "link " + target, 0, err
+		return "link " + storable(target), 0, err
 	case !d.Type().IsRegular():
 		return kindOf(d.Type()), 0, nil
 	}
-	f, size, err := openRegular(root, name)
+	f, info, err := openRegular(root, name)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
 	h := sha256.New()
+	size, mode := info.Size(), info.Mode()
 	if size <= limit {
 		size, err = io.Copy(h, io.LimitReader(f, limit+1)) // it may have grown
 	}
 	if size > limit {
 		return "", 0, &limitError{fmt.Sprintf("more than %d bytes", int64(MaxProtectedBytes))}
 	}
-	return hex.EncodeToString(h.Sum(nil)), size, err
+	state := hex.EncodeToString(h.Sum(nil)) + " data"
+	if mode.Perm()&0o111 != 0 { // a runner may leave out what it cannot execute
+		state = hex.EncodeToString(h.Sum(nil)) + " program"
+	}
+	return state, size, err
 }

@@ -327,6 +327,12 @@ func TestAReplyWithoutOneClearVerdictIsUnreadable(t *testing.T) {
 		{"stated twice in one object", `{"passed": false, "passed": true}`},
 		{"a pass that is taken back", `The file says {"passed": true}, but I say {"passed": false}`},
 		{"cut off", `{"passed": true, "reasons": ["a`},
+		{"a pass that is quoted before a refusal that is cut off", `The file says {"passed": true}. My verdict: {"passed": false, "reasons": ["it says s`},
+		{"a pass that is quoted in a refusal with a raw quotation mark", `{"passed": false, "reasons": ["it says " and {"passed": true} in a.go"]}`},
+		{"a pass that is quoted in a refusal that is no JSON", `{'passed': False, 'reasons': ['a.go says {"passed": true}']}`},
+		{"a pass that is quoted in a document that is wrong", `{"reasons": ["no" "yes"], "quoted": {"passed": true}}`},
+		{"a pass that is quoted in a document that is cut off", `{"quoted": {"passed": true}, "reasons": ["n`},
+		{"a pass that is quoted beside a refusal in other words", "The file claims {\"passed\": true}\n\n**passed**: false"},
 		{"nothing", ""},
 		{"long prose", long},
 	} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -49,6 +50,8 @@ func ParseSchema(doc []byte) (*Schema, error) {
 	}
 	v, r, err := readJSON(string(doc))
 	switch {
+	case !utf8.Valid(doc):
+		return nil, &InvalidSchemaError{Reason: "it is not JSON: it is not UTF-8"}
 	case errors.Is(err, errCut):
 		return nil, &InvalidSchemaError{Reason: "it is not one complete JSON document"}
 	case err != nil:
@@ -70,13 +73,22 @@ func ParseSchema(doc []byte) (*Schema, error) {
 	return &Schema{doc: string(doc), root: root, compiled: compiled}, nil
 }
 
+// Validate reports, as an *InvalidSchemaError, that s is a zero Schema, which says
+// nothing and judges nothing.
+func (s *Schema) Validate() error {
+	if s == nil || s.root == nil {
+		return &InvalidSchemaError{Reason: "it was made by neither ParseSchema nor SchemaOf"}
+	}
+	return nil
+}
+
 // JSON is the document as it was written.
 func (s *Schema) JSON() json.RawMessage { return json.RawMessage(s.doc) }
 
 // MarshalJSON writes the document; encoding/json takes out its white space.
 func (s *Schema) MarshalJSON() ([]byte, error) {
-	if s.root == nil {
-		return nil, &InvalidSchemaError{Reason: "it was made by neither ParseSchema nor SchemaOf"}
+	if err := s.Validate(); err != nil {
+		return nil, err
 	}
 	return []byte(s.doc), nil
 }

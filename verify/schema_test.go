@@ -56,6 +56,7 @@ func TestAMalformedSchemaIsRefusedWhereItIsWrong(t *testing.T) {
 		{"nothing", ``, "", "complete JSON document"},
 		{"cut", `{"type":`, "", "complete JSON document"},
 		{"no JSON", `{type: "object"}`, "", "not JSON"},
+		{"no text", "{\"title\":\"\xff\"}", "", "not UTF-8"},
 		{"two documents", `{} {}`, "", "not JSON"},
 		{"true", `true`, "", "must be an object"},
 		{"false in properties", `{"properties":{"a":false}}`, "/properties/a", "must be an object"},

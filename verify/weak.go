@@ -33,7 +33,7 @@ func named(c Criterion, root string) (paths []string) {
 		}
 	case ProtectedCriterion:
 		for _, path := range named(c.inner, root) {
-			if _, ok := c.files[path]; !ok {
+			if _, ok := c.files[storable(path)]; !ok {
 				paths = append(paths, path)
 			}
 		}

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
@@ -16,6 +19,7 @@ import (
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 	"github.com/initorigin/io-harness-go/verify"
+	"github.com/initorigin/io-harness-go/workspace"
 )
 
 // check evaluates the gate on the workspace as the step left it. A verdict that
@@ -123,6 +127,9 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What is judged is what is there, whatever the agent may read of it; and what a
+	// reviewer reads the agent has not seen.
+	there, _ := d.workspace.WithPolicy(policy.Permissive()).Aside()
 	var out []verify.FileChange
 	for _, p := range points {
 		c := verify.FileChange{Path: p.Path, Before: string(p.Before)}
@@ -136,10 +143,9 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 				c.Unkept = "it was not kept"
 			}
 		}
-		// What is judged is what is there, whatever the agent may read of it.
-		after, err := d.workspace.WithPolicy(policy.Permissive()).ReadBytes(ctx, p.Path)
+		after, err := there.ReadBytes(ctx, p.Path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case noFile(err):
 			c.Deleted = true
 		case err != nil:
 			return nil, err
@@ -148,6 +154,13 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// noFile reports whether err says that no file is there: nothing is, or a directory,
+// or a file in the place of a directory on the way.
+func noFile(err error) bool {
+	var other *workspace.NotRegularError
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &other) && other.Kind == "directory"
 }
 
 // note is a message of the loop: it answers no call and supersedes nothing.
@@ -168,17 +181,40 @@ func (d *drive) tell(ctx context.Context, obs ...trace.Observation) error {
 // admitGate judges a gate's command. Its line is the operator's own and not a
 // model's, so a rule that allows the bare program is enough, where no rule speaks
 // of the line.
-func (d *drive) admitGate(n policy.Need) policy.Verdict {
-	v := d.policy.Check(n)
-	if v.Matched || v.Effect == policy.Allow {
-		return v
+func admitGate(p policy.Policy, argv []string, program string) judged {
+	j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
+	j.verdict = p.Check(j.need)
+	if j.verdict.Matched || j.verdict.Effect == policy.Allow {
+		return j
 	}
-	bare := n
-	bare.Argv = n.Argv[:1]
-	if b := d.policy.Check(bare); b.Matched && b.Effect == policy.Allow {
-		return b
+	bare := j.need
+	bare.Argv = argv[:1]
+	if b := p.Check(bare); b.Matched && b.Effect == policy.Allow {
+		j.verdict = b
 	}
-	return v
+	return j
+}
+
+// refuseGate records that the policy keeps a command of the gate from being started,
+// and returns the refusal.
+func (d *drive) refuseGate(ctx context.Context, n int, j judged) error {
+	d.rec.refusal(n, j, "")
+	d.emit(n, trace.RefusedAct{Act: string(policy.Exec), Target: needTarget(j.need), Rule: j.verdict.Rule, Layer: j.verdict.Layer})
+	return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
+}
+
+// gateAdmissible finds out before a completion is paid for whether the policy will
+// let the gate judge what comes of it. The lock of a plan is not asked: it is gone
+// by then.
+func (d *drive) gateAdmissible(ctx context.Context) error {
+	env, p := d.gateEnv(d.last), d.withoutStore(d.base.Remember(d.remembered...))
+	env.Admit = func(ctx context.Context, argv []string, program string) error {
+		if j := admitGate(p, argv, program); j.verdict.Effect != policy.Allow {
+			return d.refuseGate(ctx, d.last, j)
+		}
+		return nil // it is on record when it is started
+	}
+	return verify.Admissible(ctx, d.criterion, env)
 }
 
 // gateEnv is what an evaluation may use: the run's boundary, without anybody
@@ -186,21 +222,18 @@ func (d *drive) admitGate(n policy.Need) policy.Verdict {
 func (d *drive) gateEnv(n int) verify.Env {
 	return verify.Env{
 		Root: d.workspace.Root(),
-		Temp: d.profile.Temp,
+		Temp: d.gateTemp(),
 		Goal: d.contract.Goal,
 		Resolve: func(program string) (string, error) {
 			return d.resolve(program)
 		},
 		Admit: func(ctx context.Context, argv []string, program string) error {
-			j := judged{need: policy.Need{Act: policy.Exec, Target: argv[0], Argv: argv, Resolved: program}}
-			j.verdict = d.admitGate(j.need)
-			if j.verdict.Effect == policy.Allow {
-				d.rec.decision(n, j, "allow", "policy", "", 0)
-				return d.lease.Flush(ctx)
+			j := admitGate(d.policy, argv, program)
+			if j.verdict.Effect != policy.Allow {
+				return d.refuseGate(ctx, n, j)
 			}
-			d.rec.refusal(n, j, "")
-			d.emit(n, trace.RefusedAct{Act: string(policy.Exec), Target: needTarget(j.need), Rule: j.verdict.Rule, Layer: j.verdict.Layer})
-			return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
+			d.rec.decision(n, j, "allow", "policy", "", 0)
+			return d.lease.Flush(ctx)
 		},
 		Run: func(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Result, error) {
 			return d.runGate(ctx, n, cmd)
@@ -211,6 +244,19 @@ func (d *drive) gateEnv(n int) verify.Env {
 			d.rec.reviewCall(n, u)
 		},
 	}
+}
+
+// gateTemp is the temporary directory of the gate's commands: that of the run, or the
+// system's where they are granted it.
+func (d *drive) gateTemp() string {
+	p := d.gateProfile()
+	if p.Temp != "" || !p.SharedTemp {
+		return p.Temp
+	}
+	if real, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
+		return real
+	}
+	return os.TempDir()
 }
 
 // judgements are the evaluations of the run's gate so far. other tells those of

@@ -365,6 +365,11 @@ func (d *drive) prologue(ctx context.Context) (*trace.Outcome, error) {
 	if out, err := d.catchUp(ctx); out != nil || err != nil {
 		return out, err
 	}
+	if !d.classifies || d.settled { // a turn that may be a plain answer meets no gate yet
+		if err := d.gateAdmissible(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return nil, d.tellLostImages(ctx, lost)
 }
 
@@ -458,7 +463,10 @@ func (d *drive) conforms(st *step) bool {
 // before anything of it happens.
 func (d *drive) work(ctx context.Context) error {
 	d.recordContainment(d.selected)
-	return d.store.SetTurnKind(ctx, d.lease, store.KindRun)
+	if err := d.store.SetTurnKind(ctx, d.lease, store.KindRun); err != nil {
+		return err
+	}
+	return d.gateAdmissible(ctx)
 }
 
 // answer ends a turn that needed no work: one completion, and no step.

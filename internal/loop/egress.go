@@ -92,7 +92,8 @@ func (d *drive) gateProfile() sandbox.Profile {
 	if own := d.contract.GateSandbox; own != nil {
 		run := p
 		p = *own
-		p.Workspace, p.Temp, p.Writable, p.Vars, p.Protect = run.Workspace, run.Temp, run.Writable, run.Vars, run.Protect
+		p.Workspace, p.Temp, p.Writable, p.Protect = run.Workspace, run.Temp, run.Writable, run.Protect
+		p.Vars = slices.Concat(run.Vars, own.Vars)
 		p.Programs = run.Programs
 		p.Reads.Deny = slices.Concat(run.Reads.Deny, own.Reads.Deny)
 		// What the run's models are asked with is for no command.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
@@ -204,19 +206,24 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 		{"no rule", base, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFixture(t, readCall("judge.sh"))
+			f := newFixture(t)
+			m := f.script(readCall("judge.sh"))
 			f.write("judge.sh", "echo started >> started\n")
 			f.host.Policy = tc.pol
 			res, err := f.run(gate(verify.Command("sh", "judge.sh", "all")))
 			var refused *policy.RefusedError
-			if !errors.As(err, &refused) || refused.Rule != tc.rule || refused.Layer != tc.layer {
+			var erred *verify.GateError
+			if !errors.As(err, &refused) || refused.Rule != tc.rule || refused.Layer != tc.layer || !errors.As(err, &erred) {
 				t.Fatalf("%s, %v; want a refusal by %q of %q", res.Outcome, err, tc.rule, tc.layer)
+			}
+			if n := len(m.Requests()); n != 0 || len(f.steps(res.RunID)) != 0 {
+				t.Errorf("%d completions were paid for before it was told", n)
 			}
 			if f.read("started") != "" {
 				t.Error("the gate was started")
 			}
 			rows := f.refusals(res.RunID)
-			if len(rows) != 1 || rows[0].Act != "exec" || rows[0].Target != "sh judge.sh all" || rows[0].Rule != tc.rule || rows[0].Layer != tc.layer || rows[0].Step != 1 {
+			if len(rows) != 1 || rows[0].Act != "exec" || rows[0].Target != "sh judge.sh all" || rows[0].Rule != tc.rule || rows[0].Layer != tc.layer || rows[0].Step != 0 {
 				t.Errorf("rows %+v", rows)
 			}
 			told := 0
@@ -228,9 +235,12 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 			if told != 1 {
 				t.Errorf("told %d times", told)
 			}
-			a, err := f.store.LastGateAttempt(context.Background(), res.RunID)
-			if err != nil || a.Outcome != store.GateErrored {
-				t.Errorf("%+v, %v", a, err)
+			if a, err := f.store.LastGateAttempt(context.Background(), res.RunID); err != nil || a != nil {
+				t.Errorf("nothing was evaluated, and yet: %+v, %v", a, err)
+			}
+			pol := tc.pol.Layer("free").AllowExec("*")
+			if _, err := f.resume(res.RunID, Resumption{Policy: &pol}); tc.rule == "" && err != nil {
+				t.Errorf("resumed under a policy that allows it: %v", err)
 			}
 		})
 	}
@@ -247,6 +257,55 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 		}
 		if len(found) != 1 || found[0].Target != "sh judge.sh" || found[0].Rule != "sh judge*" || found[0].Layer != "ci" || found[0].Decision != "allow" || found[0].Source != "policy" {
 			t.Errorf("decisions %+v", found)
+		}
+	})
+}
+
+// What a run has is left to be decided behind it: a program that it makes, a plan, a
+// turn that is only answered.
+func TestAGateIsNotRefusedBeforeItsTime(t *testing.T) {
+	strict := policy.Default().Layer("app").AllowWrite("*").AllowRead("*").DenyExec("*")
+	t.Run("a program that is not there yet", func(t *testing.T) {
+		f := newFixture(t, readCall("x"))
+		f.host.Policy = strict
+		res, err := f.run(gate(verify.Command("./built-later")))
+		if err == nil || errors.Is(err, policy.ErrRefused) || len(f.steps(res.RunID)) != 1 {
+			t.Errorf("%s, %v after %d steps", res.Outcome, err, len(f.steps(res.RunID)))
+		}
+	})
+	t.Run("a compiler", func(t *testing.T) {
+		if _, err := exec.LookPath("rustc"); err != nil {
+			t.Skip("no rustc on this host")
+		}
+		f := newFixture(t, readCall("x"))
+		f.host.Policy = strict
+		res, err := f.run(gate(verify.All(verify.Contains("a", "b"), verify.EachCompiles(verify.Rust, "a.rs"))))
+		if !errors.Is(err, policy.ErrRefused) || len(f.steps(res.RunID)) != 0 {
+			t.Errorf("%s, %v after %d steps", res.Outcome, err, len(f.steps(res.RunID)))
+		}
+	})
+	t.Run("behind a plan", func(t *testing.T) {
+		f := newFixture(t, plan("do it"), readCall("x"))
+		f.host.PlanGate = approve.PlanGateFunc(func(context.Context, approve.Plan) (approve.PlanVerdict, error) { return approve.Accept(), nil })
+		f.must(trace.Success, gate(verify.Command("true")))
+	})
+	t.Run("a turn that is only answered", func(t *testing.T) {
+		f := newFixture(t)
+		f.host.Policy = strict
+		chatty := func(c *task.Contract) { c.Conversational = task.Allow }
+		turn := func(says scripted.Turn) (*trace.Result, error) {
+			f.script(says)
+			id, err := f.store.CreateSession(context.Background(), f.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Run(context.Background(), f.host, f.contract(chatty, gate(verify.Command("true"))), &Turn{Session: id})
+		}
+		if res, err := turn(scripted.Say("hello")); err != nil || res.Outcome.Kind != trace.Finished {
+			t.Errorf("an answer: %s, %v", res.Outcome, err)
+		}
+		if res, err := turn(write("a.txt", "x")); !errors.Is(err, policy.ErrRefused) || f.read("a.txt") != "" {
+			t.Errorf("work: %s, %v, and a.txt is %q", res.Outcome, err, f.read("a.txt"))
 		}
 	})
 }
@@ -384,4 +443,26 @@ func TestAMissingProgramMayBeMadeAndTheGateRetried(t *testing.T) {
 	if info := f.info(res.RunID); info.Outcome.Kind != trace.Success || f.seen.count("finished") != 1 {
 		t.Errorf("%+v, told %v", info.Outcome, f.seen.kinds())
 	}
+}
+
+// A compiler needs a place for what it makes, and a run that shares the system's
+// temporary directory has none of its own.
+func TestAFileIsCompiledWhereTheTemporaryDirectoryIsShared(t *testing.T) {
+	if out, err := exec.Command("rustc", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no usable rustc on this host: %v: %s", err, out)
+	}
+	f := newFixture(t, write("a.rs", "pub fn f() {}\n"))
+	f.host.Policy = open.Layer("gate").AllowExec("rustc")
+	f.must(trace.Success, gate(verify.EachCompiles(verify.Rust, "a.rs")), func(c *task.Contract) {
+		c.Sandbox.SharedTemp = true
+		c.Sandbox.Limits.CPU = time.Hour // a busy machine compiles slowly
+	})
+}
+
+func TestTheEnvironmentOfTheGateAloneReachesIt(t *testing.T) {
+	f := newFixture(t, readCall("x"))
+	f.must(trace.Success, gate(verify.Command("sh", "-c", `test "$FOR_GATE" = gate && test "$FOR_BOTH" = gate && test "$FOR_RUN" = run`)), func(c *task.Contract) {
+		c.Sandbox.Vars = []string{"FOR_RUN=run", "FOR_BOTH=run"}
+		c.GateSandbox = &sandbox.Profile{Vars: []string{"FOR_GATE=gate", "FOR_BOTH=gate"}}
+	})
 }

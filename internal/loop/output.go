@@ -83,21 +83,28 @@ func (d *drive) output(out trace.OutcomeKind) *store.Output {
 	return o
 }
 
-// restoreOutput counts the answers that earlier drives rejected.
+// restoreOutput counts the answers that earlier drives rejected, and finds the one
+// that still stands.
 func (d *drive) restoreOutput(ctx context.Context) error {
 	if d.contract.Output == nil {
 		return nil
 	}
+	accepted := 0 // the step of the last answer, where it was accepted
 	for g, err := range d.store.GateAttempts(ctx, d.runID()) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if g.Phase == string(verify.PhaseOutput) && g.Outcome == store.GateFailed {
+		case g.Phase != string(verify.PhaseOutput):
+		case g.Outcome == store.GateFailed:
 			d.shape.rejected++
+			accepted = 0
+		default:
+			accepted = g.Step
 		}
 	}
-	// The last answer is judged again: it is in the ledger, and its value is not.
-	if t, ok := d.turns[d.last]; ok && len(t.Calls) == 0 {
+	// It is read again: it is in the ledger, and its value is not. A text that was
+	// cut off was judged by nobody, whatever it looks like.
+	if t, ok := d.turns[d.last]; ok && accepted == d.last && len(t.Calls) == 0 {
 		if value, bad := d.contract.Output.Check(t.Text); bad == nil {
 			d.shape.value = value
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,7 +245,9 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 		scripted.Tool("write_file", map[string]string{"path": "old", "content": "2"}),
 		scripted.Tool("write_file", map[string]string{"path": "gone", "content": "x"}),
 		scripted.Tool("write_file", map[string]string{"path": "big", "content": "small"}),
-		scripted.Tool("exec", map[string][]string{"argv": {"sh", "-c", "rm gone"}}),
+		scripted.Tool("write_file", map[string]string{"path": "dir/part", "content": "x"}),
+		scripted.Tool("write_file", map[string]string{"path": "whole", "content": "x"}),
+		scripted.Tool("exec", map[string][]string{"argv": {"sh", "-c", "rm gone; rm -r dir; touch dir; rm whole; mkdir whole"}}),
 	))
 	f.write("old", "1")
 	f.write("gone", "g")
@@ -261,9 +264,37 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 		{Path: "old", Before: "1", After: "2"},
 		{Path: "gone", Before: "g", Deleted: true},
 		{Path: "big", After: "small", Unkept: "why"},
+		{Path: "dir/part", Created: true, Deleted: true},
+		{Path: "whole", Created: true, Deleted: true},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("the reviewer's files (-want +got):\n%s", diff)
+	}
+}
+
+// Somebody else changes a file between the model's write and the gate. The reviewer
+// sees that change, the model does not, and must not write over it.
+func TestWhatAReviewerSeesTheModelHasNotSeen(t *testing.T) {
+	f := newFixture(t)
+	once := sync.OnceFunc(func() { f.write("a.txt", "a person's") })
+	f.host.Observer = trace.ObserverFunc(func(e trace.Event) trace.Flow {
+		if e.Kind() == "step" {
+			once()
+		}
+		return trace.Continue
+	})
+	var shown []string
+	no := verify.ReviewerFunc(func(_ context.Context, r verify.ReviewRequest) (verify.ReviewResult, error) {
+		shown = append(shown, r.Changes[0].After)
+		return verify.ReviewResult{}, nil
+	})
+	f.script(write("a.txt", "mine"), write("a.txt", "mine again"))
+	f.must(trace.VerificationFailed, gate(verify.Review("r", no)), withSteps(2))
+	if len(shown) == 0 || shown[0] != "a person's" {
+		t.Fatalf("the reviewer was shown %q", shown)
+	}
+	if got := f.read("a.txt"); got != "a person's" {
+		t.Errorf("the model wrote over a change that it had not seen: %q", got)
 	}
 }
 
@@ -297,8 +328,8 @@ func TestAGateIsAdmittedByItsLineOrItsProgram(t *testing.T) {
 
 func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
 	f := newFixture(t, write("a.txt", "x"))
-	f.host.Policy = policy.Default().Layer("t").AllowWrite("*")
-	res, err := f.run(gate(verify.Command("ls", "nowhere"))) // it would be asked: nobody can be
+	f.host.Policy = policy.Default().Layer("t").AllowWrite("*").AllowExec("./judge")
+	res, err := f.run(gate(verify.Command("./judge"))) // it is not there
 	if err == nil {
 		t.Fatalf("%s", res.Outcome)
 	}
@@ -306,9 +337,11 @@ func TestARetriedGateThatFailsChangesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pol := f.host.Policy.Layer("more").AllowExec("ls *")
+	if err := os.WriteFile(filepath.Join(f.dir, "judge"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	m := f.script()
-	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{Policy: &pol})
+	end, err := RetryGate(context.Background(), f.host, res.RunID, Resumption{})
 	if err != nil || end.Outcome.Kind != "" {
 		t.Fatalf("%s, %v", end.Outcome, err)
 	}
