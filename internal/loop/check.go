@@ -203,16 +203,17 @@ func (d *drive) refuseGate(ctx context.Context, n int, j judged) error {
 	return errors.Join(j.verdict.Refusal(j.need), d.lease.Flush(ctx))
 }
 
-// gateAdmissible finds out before a completion is paid for whether the policy will
-// let the gate judge what comes of it. The lock of a plan is not asked: it is gone
-// by then.
+// gateAdmissible finds out before a completion is paid for whether the policy denies
+// what the gate starts. What would be asked about is left to the gate, since a person
+// may say meanwhile that it is allowed from now on. The lock of a plan is not asked: it
+// is gone by then.
 func (d *drive) gateAdmissible(ctx context.Context) error {
 	env, p := d.gateEnv(d.last), d.withoutStore(d.base.Remember(d.remembered...))
 	env.Admit = func(ctx context.Context, argv []string, program string) error {
-		if j := admitGate(p, argv, program); j.verdict.Effect != policy.Allow {
+		if j := admitGate(p, argv, program); j.verdict.Effect == policy.Deny {
 			return d.refuseGate(ctx, d.last, j)
 		}
-		return nil // it is on record when it is started
+		return nil // what is allowed is on record when it is started
 	}
 	return verify.Admissible(ctx, d.criterion, env)
 }

@@ -199,11 +199,12 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 		name        string
 		pol         policy.Policy
 		rule, layer string
+		steps       int // that are made before it is told
 	}{
-		{"denied", base.Layer("strict").DenyExec("sh judge*"), "sh judge*", "strict"},
-		{"denied beside an allow", base.AllowExec("sh judge*").Layer("strict").DenyExec("sh"), "sh", "strict"},
-		{"to be asked about", base.Layer("careful").AskExec("sh judge*"), "sh judge*", "careful"},
-		{"no rule", base, "", ""},
+		{"denied", base.Layer("strict").DenyExec("sh judge*"), "sh judge*", "strict", 0},
+		{"denied beside an allow", base.AllowExec("sh judge*").Layer("strict").DenyExec("sh"), "sh", "strict", 0},
+		{"to be asked about", base.Layer("careful").AskExec("sh judge*"), "sh judge*", "careful", 1},
+		{"no rule", base, "", "", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -216,14 +217,14 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 			if !errors.As(err, &refused) || refused.Rule != tc.rule || refused.Layer != tc.layer || !errors.As(err, &erred) {
 				t.Fatalf("%s, %v; want a refusal by %q of %q", res.Outcome, err, tc.rule, tc.layer)
 			}
-			if n := len(m.Requests()); n != 0 || len(f.steps(res.RunID)) != 0 {
+			if n := len(m.Requests()); n != tc.steps || len(f.steps(res.RunID)) != tc.steps {
 				t.Errorf("%d completions were paid for before it was told", n)
 			}
 			if f.read("started") != "" {
 				t.Error("the gate was started")
 			}
 			rows := f.refusals(res.RunID)
-			if len(rows) != 1 || rows[0].Act != "exec" || rows[0].Target != "sh judge.sh all" || rows[0].Rule != tc.rule || rows[0].Layer != tc.layer || rows[0].Step != 0 {
+			if len(rows) != 1 || rows[0].Act != "exec" || rows[0].Target != "sh judge.sh all" || rows[0].Rule != tc.rule || rows[0].Layer != tc.layer || rows[0].Step != tc.steps {
 				t.Errorf("rows %+v", rows)
 			}
 			told := 0
@@ -235,8 +236,9 @@ func TestWhatThePolicyKeepsFromAGateIsOnRecordAndNotStarted(t *testing.T) {
 			if told != 1 {
 				t.Errorf("told %d times", told)
 			}
-			if a, err := f.store.LastGateAttempt(context.Background(), res.RunID); err != nil || a != nil {
-				t.Errorf("nothing was evaluated, and yet: %+v, %v", a, err)
+			a, err := f.store.LastGateAttempt(context.Background(), res.RunID)
+			if err != nil || (a != nil) != (tc.steps > 0) || a != nil && a.Outcome != store.GateErrored {
+				t.Errorf("the evaluation: %+v, %v", a, err)
 			}
 			pol := tc.pol.Layer("free").AllowExec("*")
 			if _, err := f.resume(res.RunID, Resumption{Policy: &pol}); tc.rule == "" && err != nil {
@@ -283,6 +285,15 @@ func TestAGateIsNotRefusedBeforeItsTime(t *testing.T) {
 		if !errors.Is(err, policy.ErrRefused) || len(f.steps(res.RunID)) != 0 {
 			t.Errorf("%s, %v after %d steps", res.Outcome, err, len(f.steps(res.RunID)))
 		}
+	})
+	t.Run("what a person allows meanwhile", func(t *testing.T) {
+		f := newFixture(t, command("sh", "judge.sh"))
+		f.write("judge.sh", "exit 0\n")
+		f.host.Policy = policy.Default()
+		f.host.Approver = approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+			return approve.Approve(policy.Rule{Act: policy.Exec, Effect: policy.Allow, Pattern: "sh judge*"}), nil
+		})
+		f.must(trace.Success, gate(verify.Command("sh", "judge.sh")))
 	})
 	t.Run("behind a plan", func(t *testing.T) {
 		f := newFixture(t, plan("do it"), readCall("x"))
