@@ -496,7 +496,7 @@ func TestWhatAPersonSaysOfACallInDoubt(t *testing.T) {
 			if len(res.Accounts) != accounts || len(res.Observations) != obs {
 				t.Errorf("accounts %+v, observations %+v", res.Accounts, res.Observations)
 			}
-			if accounts == 1 && (res.Accounts[0].Account != "it was deployed" || res.Observations[1].CallID != "" || res.Observations[1].Target != "deploy") {
+			if accounts == 1 && (res.Accounts[0].Account != "it was deployed" || res.Observations[1].CallID != "c7" || res.Observations[1].Target != "deploy") {
 				t.Errorf("told %+v and %+v", res.Accounts, res.Observations[1])
 			}
 			release(t, d2)

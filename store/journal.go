@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,7 +51,6 @@ type RecoveryDecision struct {
 	ID      trace.AttemptID
 	Verdict Resolution // RecoveredRetry, RecoveredCompleted or RecoveredAbort
 	Account string     // for RecoveredCompleted: what the model is told the call returned
-	Told    string     // how the ledger tells of it, for RecoveredCompleted; empty means the account alone
 }
 
 const attemptColumns = `id, run_id, step, call_index, coalesce(call_id, ''), tool, arguments, turn, idempotency_key, started_at,
@@ -158,14 +156,7 @@ func recoverAttempt(t *txn, root trace.RunID, dec RecoveryDecision) (Attempt, er
 	case RecoveredRetry, RecoveredAbort:
 	case RecoveredCompleted:
 		account = cleanText(dec.Account)
-		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: cmp.Or(dec.Told, dec.Account), Origin: trace.OriginOperator}
-		var last int
-		if err := t.row(lastStepOf, []any{a.RunID}, &last); err != nil {
-			return a, err
-		}
-		if a.Step > last {
-			obs.CallID = "" // the step is made again, and what bears this id then may be another call
-		}
+		obs := trace.Observation{Step: a.Step, Kind: trace.ObsTool, Target: a.Tool, CallID: a.CallID, Text: dec.Account, Origin: trace.OriginOperator}
 		if _, err := appendObservations(t, a.RunID, []trace.Observation{obs}); err != nil {
 			return a, err
 		}

@@ -200,12 +200,6 @@ func (r Resumption) enter(ctx context.Context, h Host, id trace.RunID) (store.En
 	if r.Contract != nil {
 		opts.LeaseTTL = r.Contract.Lease()
 	}
-	if r.Recovery != nil && r.Recovery.Verdict == store.RecoveredCompleted {
-		var err error
-		if opts.Recovery, err = accountTold(ctx, h.Store, id, *r.Recovery); err != nil {
-			return opts, err
-		}
-	}
 	if r.Policy != nil {
 		if err := r.Policy.Validate(); err != nil {
 			return opts, &task.InvalidError{Field: "Policy", Reason: err.Error(), Err: err}
@@ -217,21 +211,6 @@ func (r Resumption) enter(ctx context.Context, h Host, id trace.RunID) (store.En
 		opts.Policy = raw
 	}
 	return opts, r.say(ctx, h, id, &opts)
-}
-
-// accountTold adds to what a person says of a call which call that was: the model may
-// ask for something else when the step is made again.
-func accountTold(ctx context.Context, st *store.Store, run trace.RunID, d store.RecoveryDecision) (*store.RecoveryDecision, error) {
-	open, err := st.OpenAttempts(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range open {
-		if a.ID == d.ID {
-			d.Told = prompt.Settled(a.Tool, clean(d.Account))
-		}
-	}
-	return &d, nil
 }
 
 // say adds to opts what a person says with the resume.

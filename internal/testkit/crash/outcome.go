@@ -194,7 +194,8 @@ func (o *outcome) readLedger(dir string) error {
 	}
 	o.ledger = map[string][]string{}
 	for key, entries := range lines {
-		_, call, _ := strings.Cut(key, "/")
+		parts := strings.Split(key, "/") // store, run, step and place
+		call := strings.Join(parts[len(parts)-2:], "/")
 		o.ledger[call] = append(o.ledger[call], entries...)
 	}
 	var b strings.Builder
