@@ -71,7 +71,11 @@ func TestAHostInsideABoundaryStillConfinesItsCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.Stdout.String(); !strings.HasPrefix(got, "0 true ") {
+			got := r.Stdout.String()
+			if strings.HasPrefix(got, "0 false "+string(RungFloor)) && !probed().Landlock.Works {
+				t.Skip("without Landlock nothing can be had inside a boundary, and the inner command says so")
+			}
+			if !strings.HasPrefix(got, "0 true ") {
 				t.Errorf("got %q; %s", got, r.Stderr)
 			}
 			for _, f := range []string{"out/new", "out/new2"} {
