@@ -23,11 +23,10 @@ func TestTheReasonForTheEndOfAContextComesOut(t *testing.T) {
 	}{
 		{"a call that was under way", ended, under, reason},
 		{"another failure", ended, other, other},
-		{"no failure", ended, nil, nil},
 		{"a cancellation of somebody else's", context.Background(), under, under},
 		{"a context without a reason", plain, under, context.Canceled},
 	} {
-		if got := causeOf(tc.ctx, tc.err); got != tc.want {
+		if got := endedBy(tc.ctx, tc.err); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}

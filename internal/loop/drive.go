@@ -629,9 +629,6 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 	if ended := d.endCommands(ctx); ended != nil {
 		d.log.Error("the end of the run's commands could not be recorded", "run", d.runID(), "error", ended)
 	}
-	if out == nil {
-		err = causeOf(ctx, err)
-	}
 	var esc *escalation
 	switch {
 	case err == nil || out != nil && headConflict(err):

@@ -184,9 +184,11 @@ func handBack(ctx context.Context, h Host, run trace.RunID, words []store.Said) 
 }
 
 // endedBy is the reason why a drive's context ended, where that decides how the
-// run ends, in place of whatever failed because of it.
+// run ends, in place of whatever failed because of it; and in place of an error that
+// tells of nothing but that end, as of a record that was just being written.
 func endedBy(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) || errors.Is(cause, errTimeBudget) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errInterrupted) || errors.Is(cause, errTimeBudget) || cause != nil && errors.Is(err, context.Canceled) {
 		return cause
 	}
 	return err
