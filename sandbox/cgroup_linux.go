@@ -204,19 +204,42 @@ func (g *cgroup) kill() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0)
 }
 
-// remove takes the group away once it is empty. Killed processes leave it when
-// they are dead, which may be a moment after the signal.
+// dying is how long killed processes are waited for until they have left their group.
+const dying = time.Second
+
+// remove takes the group away once it is empty. Where something in it does not die, it is
+// tried again when the next group is removed, and by the sweep of a later host process.
 func (g *cgroup) remove() {
 	_ = g.procs.Close()
-	for range 200 {
-		err := g.rmdir()
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			return
+	stays := !g.vanish(time.Now().Add(dying))
+	lingering.Lock()
+	defer lingering.Unlock()
+	lingering.groups = slices.DeleteFunc(lingering.groups, func(old *cgroup) bool { return old.vanish(time.Time{}) })
+	if stays {
+		lingering.groups = append(lingering.groups, g)
+	}
+}
+
+// lingering are the groups of ended commands that could not be removed yet.
+var lingering struct {
+	sync.Mutex
+	groups []*cgroup
+}
+
+// vanish ends what is in the group and takes it away, if it can before that time. Killed
+// processes leave it when the last of their threads is gone, which may be a moment after
+// the signal.
+func (g *cgroup) vanish(until time.Time) bool {
+	for {
+		if err := g.rmdir(); err == nil || errors.Is(err, unix.ENOENT) {
+			return true
 		}
 		g.kill()
+		if time.Now().After(until) {
+			return false
+		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	// What is left is taken by the sweep of a later start.
 }
 
 func (g *cgroup) rmdir() error {
@@ -302,18 +325,28 @@ func sweepCgroups(parent string) {
 	if err != nil {
 		return
 	}
+	var dead []*cgroup
 	for _, d := range des {
-		rest, ok := strings.CutPrefix(d.Name(), cgroupPrefix+pidNamespace()+"-")
-		if !ok {
-			continue
+		if deadHost(d.Name()) {
+			g := &cgroup{dir: filepath.Join(parent, d.Name())}
+			g.kill()
+			dead = append(dead, g)
 		}
-		text, _, _ := strings.Cut(rest, "-")
-		pid, err := strconv.Atoi(text)
-		if err != nil || pid <= 0 || pid > maxPid || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			continue
-		}
-		g := &cgroup{dir: filepath.Join(parent, d.Name())}
-		g.kill()
-		_ = g.rmdir()
 	}
+	until := time.Now().Add(dying)
+	for _, g := range dead {
+		g.vanish(until)
+	}
+}
+
+// deadHost reports whether a group has the name of one whose host process is dead. Where
+// the id was given to another process meanwhile, that one's end is waited for.
+func deadHost(group string) bool {
+	rest, ours := strings.CutPrefix(group, cgroupPrefix+pidNamespace()+"-")
+	if !ours {
+		return false
+	}
+	text, _, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(text)
+	return err == nil && pid > 0 && pid <= maxPid && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }

@@ -1,10 +1,14 @@
 package sandbox
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -78,4 +82,81 @@ func TestNestedGroupsOfADeadHostAreSwept(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the groups in it keep it from being removed")
 	}
+}
+
+func TestASweepWaitsForWhatIsDying(t *testing.T) {
+	h := nestingHost(t)
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(h.cgroup, fmt.Sprintf("%s%s-%d-test", cgroupPrefix, pidNamespace(), gone.Process.Pid))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Its memory takes a moment to be given back, and it is in the group until then.
+	hog := exec.Command(self(t), "hog", "400")
+	out, err := hog.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = hog.Process.Kill()
+		_ = hog.Wait()
+	}()
+	if err := os.WriteFile(filepath.Join(dir, procsFile), []byte(strconv.Itoa(hog.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	sweepCgroups(h.cgroup)
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the group of a dead host is still there")
+	}
+}
+
+func TestAGroupThatCannotBeRemovedYetIsTriedAgain(t *testing.T) {
+	parent := t.TempDir() // a plain directory: nothing in it can be killed
+	stuck, err := newPlainGroup(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := filepath.Join(stuck.dir, "busy")
+	if err := os.WriteFile(busy, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stuck.remove()
+	if _, err := os.Stat(stuck.dir); err != nil {
+		t.Fatalf("it was not to be removed: %v", err)
+	}
+	for _, name := range []string{busy, filepath.Join(stuck.dir, "cgroup.kill"), stuck.procs.Name()} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	next, err := newPlainGroup(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(next.procs.Name()); err != nil {
+		t.Fatal(err)
+	}
+	next.remove()
+	if left, _ := os.ReadDir(parent); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// newPlainGroup is a directory in the place of a control group.
+func newPlainGroup(parent string) (*cgroup, error) {
+	dir, err := os.MkdirTemp(parent, cgroupPrefix)
+	if err != nil {
+		return nil, err
+	}
+	procs, err := os.Create(filepath.Join(dir, procsFile))
+	return &cgroup{dir: dir, procs: procs}, err
 }
