@@ -195,7 +195,7 @@ func (c *Client) once(ctx context.Context, req *provider.Request, p plan, on pro
 		h.Set("Anthropic-Beta", fetchBeta)
 	}
 	a := newAccumulator(c.cfg, p, on, time.Now())
-	if err := c.http.Post(ctx, c.base+"/v1/messages", h, b, httpx.Handlers{Event: a.event, Document: a.document}); err != nil {
+	if err := c.http.Post(ctx, c.base+"/v1/messages", h, b, httpx.Handlers{Event: a.event, Whole: a.whole, Document: a.document}); err != nil {
 		httpx.Metered(err, a.counters())
 		return nil, a.ttft > 0, err
 	}

@@ -332,6 +332,22 @@ func TestCutAtEveryEvent(t *testing.T) {
 	}
 }
 
+// The stop reason comes with the account of what was used: nothing is missing behind it.
+func TestABrokenConnectionBehindTheStopReasonIsNoFailure(t *testing.T) {
+	whole := testkit.AnthropicText("m", "words")
+	for n := range len(whole.Chunks) + 1 {
+		v := testkit.NewVendor(t, testkit.Reply{Chunks: whole.Chunks[:n], Cut: true})
+		resp, _, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u"})
+		ended := n >= len(whole.Chunks)-1
+		switch {
+		case ended && (err != nil || resp.Text != "words" || resp.Usage == nil):
+			t.Errorf("broken behind %d of %d events: %+v, %v; want the answer", n, len(whole.Chunks), resp, err)
+		case !ended && !errors.Is(err, provider.Transport):
+			t.Errorf("broken behind %d of %d events: %v, want Transport", n, len(whole.Chunks), err)
+		}
+	}
+}
+
 func TestEndingsThatAreNoEnding(t *testing.T) {
 	for reason, want := range map[string]provider.Finish{
 		"end_turn": provider.FinishStop, "stop_sequence": provider.FinishStop, "max_tokens": provider.FinishLength,

@@ -57,6 +57,9 @@ func newAccumulator(cfg Config, p plan, on provider.Sink, start time.Time) *accu
 	}
 }
 
+// whole reports whether the vendor has said how the answer ends.
+func (a *accumulator) whole() bool { return a.ended }
+
 // event reads one payload. It is the Event handler of the client.
 func (a *accumulator) event(e sse.Event) (stop bool, err error) {
 	if e.IsDone() { // some gateways end this wire with the other one's word

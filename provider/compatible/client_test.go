@@ -203,6 +203,38 @@ func TestABrokenConnectionBehindTheEndIsNoFailure(t *testing.T) {
 	}
 }
 
+// How the answer ends was said: it is whole and paid for, and only its account may be
+// missing.
+func TestABrokenConnectionBehindTheFinishReasonIsNoFailure(t *testing.T) {
+	said := testkit.Stream(`{"choices":[{"delta":{"content":"all"}}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`)
+	half := testkit.Stream(`{"choices":[{"delta":{"content":"half"}}]}`)
+	ask := func(r testkit.Reply, change func(*compatible.Config)) (*provider.Response, error) {
+		return client(t, testkit.NewVendor(t, r), change).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
+	}
+	cut := func(r testkit.Reply) testkit.Reply { r.Cut = true; return r }
+	hang := func(r testkit.Reply) testkit.Reply { r.Hang = true; return r }
+	impatient := func(c *compatible.Config) { c.IdleTimeout = 30 * time.Millisecond }
+
+	for name, reply := range map[string]testkit.Reply{"cut": cut(said), "silent": hang(said)} {
+		if resp, err := ask(reply, impatient); err != nil || resp.Text != "all" || resp.FinishReason != "stop" {
+			t.Errorf("%s behind the end: got %+v, %v; want the answer", name, resp, err)
+		}
+	}
+	if _, err := ask(cut(half), nil); !errors.Is(err, provider.Transport) {
+		t.Errorf("cut in the middle: %v, want Transport", err)
+	}
+	if _, err := ask(hang(half), impatient); !errors.Is(err, provider.Timeout) {
+		t.Errorf("silent in the middle: %v, want Timeout", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	v := testkit.NewVendor(t, hang(testkit.Stream(`{"choices":[{"delta":{"content":"all"},"finish_reason":"stop"}]}`)))
+	_, err := client(t, v, nil).Complete(ctx, &provider.Request{User: "u"}, provider.Sink{Token: func(string) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller's end: %v", err)
+	}
+}
+
 func TestAFailedCallTellsWhatItUsed(t *testing.T) {
 	reply := testkit.Stream(`{"usage":{"prompt_tokens":7,"completion_tokens":1}}`, `{"choices":[{"delta":{"content":"half"}}]}`)
 	reply.Cut = true

@@ -47,6 +47,10 @@ func NewAccumulator(d Dialect, req *provider.Request, model string, on provider.
 	}
 }
 
+// Whole reports whether the vendor has said how the answer ends. What it used may be
+// missing still.
+func (a *Accumulator) Whole() bool { return a.ended }
+
 // Event reads one payload of the stream. It is the Event handler of the client.
 func (a *Accumulator) Event(e sse.Event) (stop bool, err error) {
 	if e.IsDone() {

@@ -103,7 +103,7 @@ func (c *Client) once(ctx context.Context, d Dialect, req *provider.Request, mod
 		return nil, false, c.HTTP.Named(err)
 	}
 	a := NewAccumulator(d, req, model, on, time.Now())
-	if err := c.HTTP.Post(ctx, c.Base+"/chat/completions", c.header(), b, httpx.Handlers{Event: a.Event, Document: a.Document}); err != nil {
+	if err := c.HTTP.Post(ctx, c.Base+"/chat/completions", c.header(), b, httpx.Handlers{Event: a.Event, Whole: a.Whole, Document: a.Document}); err != nil {
 		httpx.Metered(err, a.usage) // it ended behind the counters
 		return nil, a.ttft > 0, err
 	}

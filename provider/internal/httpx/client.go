@@ -58,6 +58,9 @@ type Client struct {
 type Handlers struct {
 	// Event gets each payload of a stream, and says when the stream is over.
 	Event func(sse.Event) (stop bool, err error)
+	// Whole reports whether the payloads so far are a whole answer: that the connection
+	// then breaks, or falls silent, is no failure. nil: they never are.
+	Whole func() bool
 	// Document gets the whole answer of a server that did not stream.
 	Document func([]byte) error
 }
@@ -221,6 +224,9 @@ func (c *Client) read(ctx, own context.Context, cancel context.CancelCauseFunc, 
 			return nil
 		}
 		if err != nil {
+			if ctx.Err() == nil && h.Whole != nil && h.Whole() {
+				return nil // it is paid for, and would be bought again
+			}
 			return c.transport(ctx, own, err)
 		}
 		stop, err := h.Event(e)
