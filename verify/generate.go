@@ -251,6 +251,9 @@ func (g *generator) members(t reflect.Type, field string, depth int) ([]member, 
 					return nil, err
 				}
 				if f.Type.Kind() == reflect.Pointer {
+					if !f.IsExported() && len(inner) > 0 {
+						return nil, refuse(field+"."+f.Name, "is an embedded pointer to an unexported struct, which encoding/json cannot make")
+					}
 					for i := range inner {
 						inner[i].required = false
 					}

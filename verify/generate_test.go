@@ -67,6 +67,8 @@ type report struct {
 	Map    map[string]chan struct{} `json:"-"`
 }
 
+type embedsUnmakable struct{ *meta }
+
 type map1 map[string]int
 
 func TestTheSchemaOfATypeIsThis(t *testing.T) {
@@ -264,6 +266,7 @@ func TestATypeWithoutAShapeIsRefusedByField(t *testing.T) {
 		"a list of itself":    {of(SchemaOf[listOfItself]()), []string{"contains itself"}},
 		"itself by another":   {of(SchemaOf[mutualA]()), []string{"mutualA.B[].A", "contains itself"}},
 		"itself embedded":     {of(SchemaOf[embedsItself]()), []string{"contains itself"}},
+		"nobody can make it":  {of(SchemaOf[embedsUnmakable]()), []string{"embedsUnmakable.meta", "embedded pointer to an unexported struct"}},
 		"only hidden fields":  {of(SchemaOf[onlyHidden]()), []string{"onlyHidden", "no exported field"}},
 		"no fields":           {of(SchemaOf[nothing]()), []string{"no exported field"}},
 		"its own JSON":        {of(SchemaOf[struct{ C customJSON }]()), []string{".C", "OutputSchema"}},
