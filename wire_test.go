@@ -43,7 +43,7 @@ type wire struct {
 	call   func(calls ...testkit.VendorCall) testkit.Reply
 	check  func(body string) error
 	inside testkit.Reply // an error inside a success
-	end    int           // events behind which an answer is known to be whole
+	end    int           // the events at the end without which an answer is not whole
 }
 
 const wireModel = "claude-sonnet-4" // any name; one that the Messages client knows
@@ -56,10 +56,10 @@ func wires() []wire {
 	return []wire{
 		{"compatible", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(compatible.New(compatible.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
-		}, chatSay, chatCall, testkit.CheckChat, chatInside, 2},
+		}, chatSay, chatCall, testkit.CheckChat, chatInside, 3},
 		{"openai", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(openai.New(openai.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
-		}, chatSay, chatCall, testkit.CheckChat, chatInside, 2},
+		}, chatSay, chatCall, testkit.CheckChat, chatInside, 3},
 		{"anthropic", func(t testing.TB, v *testkit.Vendor) provider.Provider {
 			return clientOf(t)(anthropic.New(anthropic.Config{BaseURL: v.URL, Key: key, Model: wireModel, Transport: v.Transport()}))
 		},

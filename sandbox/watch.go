@@ -2,12 +2,16 @@ package sandbox
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,6 +83,53 @@ func NewWatch(workspace string) *Watch {
 	w := &Watch{root: workspace}
 	w.seen = w.look()
 	return w
+}
+
+// stateHeader begins the text of a state. It changes with the way of comparing.
+const stateHeader = "harness watch 1\n"
+
+// State is what is known, as text for [WatchSince]. It holds names and digests and
+// nothing of the content.
+func (w *Watch) State() string {
+	var b strings.Builder
+	b.WriteString(stateHeader)
+	for _, path := range slices.Sorted(maps.Keys(w.seen)) {
+		b.WriteString(strconv.Quote(path) + " " + strconv.Quote(w.seen[path]) + "\n")
+	}
+	return b.String()
+}
+
+// WatchSince goes on from what an earlier watch of the same workspace knew, in another
+// process for instance: the next Changes names what has changed since then. It fails on
+// a text that is no state, or that of a version that compares otherwise.
+func WatchSince(workspace, state string) (*Watch, error) {
+	body, ok := strings.CutPrefix(state, stateHeader)
+	if !ok {
+		return nil, errors.New("not the state of a watch that this version can go on from")
+	}
+	w := &Watch{root: workspace, seen: map[string]string{}}
+	for line := range strings.Lines(body) {
+		path, rest, err := unquoted(line)
+		if err != nil {
+			return nil, err
+		}
+		if w.seen[path], _, err = unquoted(strings.TrimPrefix(rest, " ")); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// unquoted takes the quoted text at the beginning of a line of a state.
+func unquoted(line string) (text, rest string, err error) {
+	quoted, err := strconv.QuotedPrefix(line)
+	if err == nil {
+		text, err = strconv.Unquote(quoted)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("the state of a watch has the line %q: %w", line, err)
+	}
+	return text, line[len(quoted):], nil
 }
 
 // Refresh takes what is there now as known, after a change that was meant.
@@ -248,5 +299,5 @@ func digest(path string) (string, error) {
 	if n, err := io.Copy(h, io.LimitReader(f, watchWhole+1)); err != nil || n > watchWhole {
 		return "", errors.Join(err, errors.New("the file grows"))
 	}
-	return string(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -127,3 +127,40 @@ func put(t *testing.T, root, name, text string) {
 	}
 	write(t, path, text)
 }
+
+func TestAWatchGoesOnFromItsState(t *testing.T) {
+	root := realTempDir(t)
+	odd := "a\n\"b\" c/.git/config"
+	if runtime.GOOS == "windows" {
+		odd = "a b/.git/config"
+	}
+	put(t, root, "io.toml", "old")
+	put(t, root, ".git/config", "same")
+	put(t, root, ".git/hooks/gone", "x")
+	put(t, root, odd, "x")
+	w := NewWatch(root)
+	state := w.State()
+	if again, err := WatchSince(root, state); err != nil || again.State() != state || len(again.Changes()) != 0 {
+		t.Fatalf("from %q: %v", state, err)
+	}
+	put(t, root, "io.toml", "new")
+	put(t, root, odd, "y")
+	if err := os.Remove(filepath.Join(root, ".git", "hooks", "gone")); err != nil {
+		t.Fatal(err)
+	}
+	later, err := WatchSince(root, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{".git/hooks/gone", odd, "io.toml"}, later.Changes()); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+	if got := later.Changes(); len(got) != 0 {
+		t.Errorf("told again: %q", got)
+	}
+	for _, bad := range []string{"", "x", "harness watch 2\n", stateHeader + "x\n", stateHeader + "\"a\"\n", stateHeader + "\"a\" \n", state[:len(state)-2]} {
+		if _, err := WatchSince(root, bad); err == nil {
+			t.Errorf("%q was taken for a state", bad)
+		}
+	}
+}

@@ -23,6 +23,8 @@ var (
 		FROM policy_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	readSandboxEvents = statement{"read sandbox events", `SELECT id, step, kind, coalesce(backend, ''), coalesce(phase, ''), coalesce(detail, ''), at
 		FROM sandbox_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
+	lastSandboxEvent = statement{"last sandbox event", `SELECT id, step, kind, coalesce(backend, ''), coalesce(phase, ''), coalesce(detail, ''), at
+		FROM sandbox_events WHERE run_id = ? AND kind = ? ORDER BY id DESC LIMIT 1`}
 	readMCPEvents = statement{"read mcp events", `SELECT id, step, kind, server, coalesce(tool, ''), ok, coalesce(millis, 0), coalesce(detail, ''), at
 		FROM mcp_events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?`}
 	readContextEvents = statement{"read context events", `SELECT id, step, kind, coalesce(detail, ''), est_tokens, reported_tokens, superseded, at
@@ -111,12 +113,26 @@ func (s *Store) Refusals(ctx context.Context, run trace.RunID, opts ...ReadOptio
 
 // SandboxEvents yields what the containment of a run's commands did.
 func (s *Store) SandboxEvents(ctx context.Context, run trace.RunID, opts ...ReadOption) iter.Seq2[SandboxEvent, error] {
-	return evidenceOf(ctx, s, readSandboxEvents, run, opts, func(r scanner) (e SandboxEvent, err error) {
-		var at int64
-		err = r.Scan(&e.ID, &e.Step, &e.Kind, &e.Backend, &e.Phase, &e.Detail, &at)
-		e.At = timeOf(at)
-		return e, err
-	}, func(e SandboxEvent) int64 { return e.ID })
+	return evidenceOf(ctx, s, readSandboxEvents, run, opts, scanSandbox, func(e SandboxEvent) int64 { return e.ID })
+}
+
+// LastSandboxEvent returns the newest event of that kind, nil when there is none.
+func (s *Store) LastSandboxEvent(ctx context.Context, run trace.RunID, kind string) (e *SandboxEvent, err error) {
+	err = s.read(ctx, "last sandbox event", func(q *query) error {
+		return q.each(lastSandboxEvent, []any{run, kind}, func(r scanner) error {
+			v, err := scanSandbox(r)
+			e = &v
+			return err
+		})
+	})
+	return e, err
+}
+
+func scanSandbox(r scanner) (e SandboxEvent, err error) {
+	var at int64
+	err = r.Scan(&e.ID, &e.Step, &e.Kind, &e.Backend, &e.Phase, &e.Detail, &at)
+	e.At = timeOf(at)
+	return e, err
 }
 
 // MCPEvents yields a run's exchanges with tool servers.

@@ -72,7 +72,7 @@ func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 		readTurnEnd, finishTurn, moveHead, lastDrive, closeDrives, orphanHandle, unreadMail, supersedeContext, openChildren, turnOfRun,
 		readObservations, readLedger, ledgerLength, calledTokens, readTurns, readSummaries, readSteps, readPrompts, readTexts, readStepAttempts, dueApprovals, openApprovals, dueAnswers, duePlans, approvedPlan,
 		openAttempts, openInTree, accountsAfter, writesAfter, readProviderCalls, readCitations, insertCitation, readServerToolCalls, readPolicyEvents,
-		readSandboxEvents, chargeStep, chargeRun, erroredGates, readMCPEvents, readContextEvents, readGateAttempts, lastGate, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
+		readSandboxEvents, chargeStep, chargeRun, erroredGates, readMCPEvents, readContextEvents, readGateAttempts, lastGate, lastSandboxEvent, readAgentEvents, readMemoryRecalls, insertMemoryRecall, readEdits,
 		readSnapshots, hasSnapshot, readDrives, runPolicy, runContract, readSummary, unsettledSpawns, readSpawn, readChildren, readTree, treeAddresses, treeSpend,
 		queuedUnder, queuedInTree, unreadMessages, countUnread, postedFinished, allMessages, readHandles, readOutputs, insertOutput, readTodos,
 		unreadSaid, lastSaid, takeSaid, readMemory, listMemory, memoryTexts, sizeMemory, evictable, undrawnMemory, countDrawn, memoryDraws, deleteEvidence, eventsSince, treeEventsSince, sessionTurns, turnsUntil, readTurnOfRun,

@@ -102,7 +102,7 @@ type line struct {
 
 func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line {
 	d.command(c)
-	d.guarded.begin()
+	d.watchGuarded()
 	return &line{d: d, step: c.Step, text: text, detached: detached}
 }
 

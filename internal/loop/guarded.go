@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -18,33 +19,53 @@ type guarded struct {
 
 	mu      sync.Mutex
 	look    func() (changed []string, partial bool) // made before the first command
+	state   func() string                           // what was seen last
 	changed []string                                // by commands of the step in progress
+	between []string                                // since an earlier drive of the run looked last
 	partial bool                                    // it is on record that not everything is looked at
 }
 
-// begin looks at the places before a command.
-func (g *guarded) begin() {
+const (
+	// watchState is the kind of the row that holds what was seen last, for the drive
+	// that goes on behind a crash.
+	watchState = "watch_state"
+	// maxWatchState bounds that row, in bytes: some thousand files.
+	maxWatchState = 512 << 10
+)
+
+// begin looks at the places before the first command. state is what was seen; empty
+// when there was a look already.
+func (g *guarded) begin() (state string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.look == nil {
-		w := sandbox.NewWatch(g.root)
-		g.look = func() ([]string, bool) { return w.Changes(), w.Partial }
+	if g.look != nil {
+		return ""
 	}
+	g.with(sandbox.NewWatch(g.root))
+	return g.state()
 }
 
-// end names what has changed since the last look, and says once when the workspace
-// is too large to be looked through.
-func (g *guarded) end() (now []string, partial bool) {
+func (g *guarded) with(w *sandbox.Watch) {
+	g.look = func() ([]string, bool) { return w.Changes(), w.Partial }
+	g.state = w.State
+}
+
+// end names what has changed since the last look, with what is seen now, and says once
+// when the workspace is too large to be looked through.
+func (g *guarded) end() (now []string, state string, partial bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.look == nil {
-		return nil, false
+		return nil, "", false
 	}
 	now, partial = g.look()
-	g.changed = append(g.changed, now...)
+	if len(now) > 0 {
+		g.changed = append(g.changed, now...)
+		state = g.state()
+	}
 	first := partial && !g.partial
 	g.partial = g.partial || partial
-	return now, first
+	return now, state, first
 }
 
 // take returns what the commands of a step changed, once.
@@ -56,16 +77,56 @@ func (g *guarded) take() []string {
 	return c
 }
 
+// watchGuarded looks at the guarded places before a command. What is seen first is
+// durable before the command begins: one that takes the harness with it must not decide
+// what is compared with afterwards. That it cannot be written shows with the next record.
+func (d *drive) watchGuarded() {
+	if state := d.guarded.begin(); state != "" {
+		d.keepWatchState(state)
+		_ = d.lease.Flush(context.Background())
+	}
+}
+
+// keepWatchState records what was seen of the guarded places. A workspace with more of
+// them than a row should hold is looked at anew behind a crash.
+func (d *drive) keepWatchState(state string) {
+	if len(state) <= maxWatchState {
+		d.lease.Record(store.SandboxEvent{Kind: watchState, Detail: state})
+	}
+}
+
+// restoreGuarded goes on from what an earlier drive saw of the guarded places, and
+// notices what has changed since: by a command that was cut off with it, or by anybody
+// else.
+func (d *drive) restoreGuarded(ctx context.Context) error {
+	last, err := d.store.LastSandboxEvent(ctx, d.runID(), watchState)
+	if err != nil || last == nil || last.Detail == "" { // or archived
+		return err
+	}
+	watch, err := sandbox.WatchSince(d.guarded.root, last.Detail)
+	if err != nil {
+		d.log.Warn("what was seen of hooks and settings before cannot be read: they are looked at anew", "run", d.runID(), "error", err)
+		return nil
+	}
+	d.guarded.with(watch)
+	d.noticeGuarded(d.last)
+	d.guarded.between = d.guarded.take()
+	return nil
+}
+
 // noticeGuarded records what a command changed of the guarded places.
 func (d *drive) noticeGuarded(n int) {
-	now, partial := d.guarded.end()
+	now, state, partial := d.guarded.end()
 	if partial {
 		d.lease.Record(store.SandboxEvent{Step: n, Kind: "watch_partial"})
 		d.log.Warn("the workspace has more directories than are looked through: a change of hooks or settings in one of them may be missed", "run", d.runID())
 	}
 	for _, path := range now {
 		d.rec.guarded(n, path)
-		d.log.Warn("a command changed a place whose content is run or obeyed later", "run", d.runID(), "path", path)
+		d.log.Warn("a place whose content is run or obeyed later was changed", "run", d.runID(), "path", path)
+	}
+	if state != "" {
+		d.keepWatchState(state)
 	}
 }
 
@@ -74,6 +135,10 @@ func (d *drive) noticeGuarded(n int) {
 func (d *drive) tellGuarded(st *step) {
 	if d.handles.Running() {
 		d.noticeGuarded(st.n)
+	}
+	if between := d.guarded.between; len(between) > 0 {
+		d.guarded.between = nil
+		st.notes = append(st.notes, note(st.n, prompt.GuardedChangedBetween(between)))
 	}
 	if changed := d.guarded.take(); len(changed) > 0 {
 		st.notes = append(st.notes, note(st.n, prompt.GuardedChanged(changed)))

@@ -4,14 +4,23 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
+	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
+	"github.com/initorigin/io-harness-go/task"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -78,6 +87,111 @@ func TestAChangeByACommandThatTheEndOfTheRunKillsIsNoticed(t *testing.T) {
 	}
 }
 
+// protectedRows are the changes of guarded places that are on record for a run.
+func (f *fixture) protectedRows(id trace.RunID) (paths []string) {
+	f.t.Helper()
+	events, err := store.Collect(f.store.SandboxEvents(context.Background(), id))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == "protected" {
+			paths = append(paths, e.Detail)
+		}
+	}
+	return paths
+}
+
+func TestAChangeBetweenTwoDrivesOfARunIsNoticed(t *testing.T) {
+	f := newFixture(t)
+	f.write(".git/HEAD", "ref: refs/heads/main\n")
+	f.write(".git/config", "[core]\n")
+	f.script(command("true"))
+	res := f.must(trace.StepCapReached, withSteps(1))
+	f.write(".git/config", "[core]\n\tfsmonitor = ./evil\n")
+	f.write("io.toml", "x")
+
+	m := f.script(command("true"), scripted.Say("done"))
+	more := f.contract(withSteps(5))
+	end, err := f.resume(res.RunID, Resumption{Contract: &more})
+	if err != nil || end.Outcome.Kind != trace.Finished {
+		t.Fatalf("outcome %+v, %v", end, err)
+	}
+	if diff := cmp.Diff([]string{".git/config", "io.toml"}, f.protectedRows(res.RunID)); diff != "" {
+		t.Errorf("on record (-want +got):\n%s", diff)
+	}
+	told := m.Requests()[1].User
+	contains(t, "what the model is told", told, "Since this run was interrupted", ".git/config", "io.toml")
+	if n := strings.Count(told, "[protected places]"); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+
+	t.Run("once", func(t *testing.T) {
+		m := f.script(scripted.Say("done again"))
+		if _, err := f.resume(res.RunID, Resumption{Contract: &more}); err == nil && len(m.Requests()) != 0 {
+			t.Error("a finished run went on")
+		}
+		if got := f.protectedRows(res.RunID); len(got) != 2 {
+			t.Errorf("on record: %q", got)
+		}
+	})
+}
+
+const guardedHostEnv = "GUARDED_TEST_HOST"
+
+// TestHostOfACommandThatKillsIt is not a test: it is the harness of
+// TestAChangeByACommandThatTakesTheHarnessWithItIsNoticed.
+func TestHostOfACommandThatKillsIt(t *testing.T) {
+	dir := os.Getenv(guardedHostEnv)
+	if dir == "" {
+		t.Skip("only as the child of another test")
+	}
+	st, err := store.Open(context.Background(), filepath.Join(dir, "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Host{Provider: scripted.New(command("sh", "-c", "printf x > io.toml; kill -9 $PPID; sleep 5")), Store: st, Policy: open, Approver: approve.None}
+	c := task.New("be killed", filepath.Join(dir, "work"))
+	c.Sandbox.Mode = sandbox.FullAccess // a boundary would not let it
+	_, err = Run(context.Background(), h, c, nil)
+	t.Fatalf("the run ended: %v", err)
+}
+
+func TestAChangeByACommandThatTakesTheHarnessWithItIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixture(t)
+	f.dir = filepath.Join(dir, "work")
+	f.write("a", "")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHostOfACommandThatKillsIt$")
+	cmd.Env = append(os.Environ(), guardedHostEnv+"="+dir)
+	out, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.Exited() {
+		t.Fatalf("the harness was not killed: %v; it said: %s", err, out)
+	}
+	if f.read("io.toml") == "" {
+		t.Fatal("the command did not get so far")
+	}
+	st, err := store.Open(context.Background(), filepath.Join(dir, "runs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	f.store, f.host.Store = st, st
+	f.script(scripted.Say("done"))
+	for range 100 { // until the lease of the dead process is found to be nobody's
+		if _, err = f.resume(1, Resumption{}); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"io.toml"}, f.protectedRows(1)); diff != "" {
+		t.Errorf("on record (-want +got):\n%s", diff)
+	}
+}
+
 func TestAWorkspaceThatIsTooLargeToBeLookedThroughIsSaidOnce(t *testing.T) {
 	f := newFixture(t)
 	log := f.logged()
@@ -91,7 +205,7 @@ func TestAWorkspaceThatIsTooLargeToBeLookedThroughIsSaidOnce(t *testing.T) {
 	}
 	d.guarded.look = func() ([]string, bool) { return nil, true }
 	for range 2 {
-		d.guarded.begin()
+		d.watchGuarded()
 		d.noticeGuarded(1)
 	}
 	if err := d.lease.Flush(t.Context()); err != nil {

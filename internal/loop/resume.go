@@ -465,6 +465,9 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	if err := d.adoptHandles(ctx, left.Orphans); err != nil {
 		return err
 	}
+	if err := d.restoreGuarded(ctx); err != nil {
+		return err
+	}
 	plans, err := d.store.Plans(ctx, d.runID())
 	if err != nil {
 		return err

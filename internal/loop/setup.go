@@ -77,14 +77,14 @@ func (d *drive) hideCredentials() {
 // runCommand runs a command that the model, the project or the contract chose,
 // and looks afterwards at the places that it must leave alone.
 func (d *drive) runCommand(ctx context.Context, n int, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
-	d.guarded.begin()
+	d.watchGuarded()
 	defer d.noticeGuarded(n)
 	return d.spawn(ctx, n, strings.Join(cmd.Argv, " "), cmd, p)
 }
 
 // runGate runs a command of the gate, likewise.
 func (d *drive) runGate(ctx context.Context, n int, cmd sandbox.Cmd) (*sandbox.Result, error) {
-	d.guarded.begin()
+	d.watchGuarded()
 	defer d.noticeGuarded(n)
 	p := d.gateProfile()
 	if !p.Mode.Contained() {

@@ -181,10 +181,21 @@ func ImagesLost(n int) string {
 // GuardedChanged tells that a command changed places whose content is run or
 // obeyed later by other programs.
 func GuardedChanged(paths []string) string {
-	shown := make([]string, len(paths))
-	for i, p := range paths {
-		shown[i] = label(p)
-	}
-	return message("[protected places] A command made or changed " + strings.Join(shown, ", ") +
+	return message("[protected places] A command made or changed " + labels(paths) +
 		". Such places are run or obeyed later, outside of your limits, so this is on record. Undo it unless the task asks for exactly that.")
+}
+
+// GuardedChangedBetween tells of such places that were changed when the run was cut off
+// or while it waited.
+func GuardedChangedBetween(paths []string) string {
+	return message("[protected places] Since this run was interrupted " + labels(paths) +
+		" was made, changed or removed, by a command that was cut off or by somebody else. Such places are run or obeyed later, outside of your limits, so this is on record. If a command of yours did it, undo it unless the task asks for exactly that.")
+}
+
+func labels(texts []string) string {
+	shown := make([]string, len(texts))
+	for i, t := range texts {
+		shown[i] = label(t)
+	}
+	return strings.Join(shown, ", ")
 }
