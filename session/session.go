@@ -70,6 +70,12 @@ type Turn struct {
 	Remembered []policy.Rule
 	// Undelivered is what was said to the turn too late to be read.
 	Undelivered Steering
+	// Unmetered counts the completions that were answered without a word on what they
+	// used: they draw nothing on a token budget and cost nothing in the accounts.
+	Unmetered int64
+	// Dropped counts evidence of the turn that could not be written, by kind. It is
+	// nil when its trace has no hole.
+	Dropped map[string]int64
 }
 
 // TurnError is the failure of a turn whose run has a row: the run can be looked
@@ -323,6 +329,7 @@ func (s *Session) conclude(ctx context.Context, o options, res *trace.Result, er
 	t := turnOf(*row)
 	t.Kind, t.Outcome, t.Output = Kind(info.Kind), res.Outcome, res.Output
 	t.Remembered, t.Undelivered = res.Remembered, left
+	t.Unmetered, t.Dropped = res.Unmetered, res.Dropped
 	if res.Reply != "" {
 		t.Reply = res.Reply
 	}

@@ -652,3 +652,25 @@ func TestWordsOfEveryKindAreKept(t *testing.T) {
 		t.Errorf("white space alone: %v", err)
 	}
 }
+
+// What a trace lacks is said with the turn: an answer that told no usage, and evidence
+// that could not be written.
+func TestATurnSaysWhatItsTraceLacks(t *testing.T) {
+	f := newFixture(t, scripted.Say("R1"), scripted.Say("R2").Unmetered())
+	s := f.open()
+	if whole := f.turn(s, "P1"); whole.Unmetered != 0 || whole.Dropped != nil {
+		t.Errorf("a whole turn says %d, %v", whole.Unmetered, whole.Dropped)
+	}
+	db, err := sql.Open("sqlite", "file:"+f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`CREATE TRIGGER broken BEFORE INSERT ON provider_calls BEGIN SELECT raise(ABORT, 'broken'); END`); err != nil {
+		t.Fatal(err)
+	}
+	holed := f.turn(s, "P2")
+	if holed.Unmetered != 1 || holed.Dropped["provider_calls"] != 1 || len(holed.Dropped) != 1 {
+		t.Errorf("it says %d, %v", holed.Unmetered, holed.Dropped)
+	}
+}

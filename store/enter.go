@@ -48,6 +48,8 @@ type Resumed struct {
 	// CalledTokens is what all completions took that the trace knows of, also for
 	// steps that never committed.
 	CalledTokens int64
+	// Unmetered counts the answered completions whose provider reported no usage.
+	Unmetered int64
 	Policy       json.RawMessage // the recorded one, before this drive; empty when none was recorded
 	Contract     json.RawMessage
 	// Observations is the whole ledger. Of the entries that the newest of

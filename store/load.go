@@ -43,7 +43,8 @@ var (
 		WHERE run_id = ? AND text IS NOT NULL ORDER BY id`}
 	insertSummary = statement{"insert summary", `INSERT INTO summaries (run_id, step, through_step, folded, text, before_tokens, after_tokens, tokens, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`}
-	calledTokens = statement{"called tokens", `SELECT coalesce(sum(total_tokens), 0) FROM provider_calls WHERE run_id = ?`}
+	calledTokens = statement{"called tokens", `SELECT coalesce(sum(total_tokens), 0), coalesce(sum(total_tokens IS NULL AND failure IS NULL), 0)
+		FROM provider_calls WHERE run_id = ?`}
 	ledgerLength = statement{"ledger length", `SELECT coalesce(max(seq) + 1, 0) FROM ledger_observations WHERE run_id = ?`}
 )
 
@@ -90,15 +91,12 @@ func scanSummary(r scanner) (h HistorySummary, err error) {
 // lease keeps others from changing it.
 func (s *Store) load(ctx context.Context, run trace.RunID, res *Resumed) error {
 	res.LastStep, res.SpentTokens = res.Info.LastStep, res.Info.Tokens
-	if res.Outcome != nil {
-		return nil
-	}
 	return s.snapshot(ctx, "load run", func(q *query) (err error) {
+		if err = q.row(calledTokens, []any{run}, &res.CalledTokens, &res.Unmetered); err != nil || res.Outcome != nil {
+			return err
+		}
 		if len(res.Policy) > 0 && !json.Valid(res.Policy) {
 			return &ResumeError{RunID: run, Reason: UnreadablePolicy, Detail: "the recorded policy is no JSON"}
-		}
-		if err = q.row(calledTokens, []any{run}, &res.CalledTokens); err != nil {
-			return err
 		}
 		if res.Summaries, err = list(q, readSummaries, []any{run}, scanSummary); err != nil {
 			return err

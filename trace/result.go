@@ -23,6 +23,10 @@ type Result struct {
 	// Undelivered is what an operator said to the run, also to an earlier drive
 	// whose process died, and what nobody has read. It is handed over once.
 	Undelivered []string
+	// Unmetered counts the completions of the run, of all its drives, that were
+	// answered without a word on what they used: they draw nothing on a token budget
+	// and cost nothing in the accounts.
+	Unmetered int64
 	// Dropped counts evidence that could not be written, by kind. It is nil
 	// when the trace has no hole.
 	Dropped map[string]int64

@@ -643,7 +643,7 @@ func (d *drive) conclude(ctx context.Context, out *trace.Outcome, err error) (*t
 		}
 	}
 	d.concluded = true
-	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped()}
+	res := &trace.Result{RunID: d.runID(), Remembered: d.remembered, Dropped: d.lease.Dropped(), Unmetered: d.rec.unmetered.Load()}
 	// Behind the end of the lease, which still writes what was said last.
 	defer func() { res.Undelivered = d.handBack(ctx) }()
 	if out != nil {

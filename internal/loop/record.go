@@ -2,6 +2,7 @@ package loop
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
@@ -19,6 +20,8 @@ import (
 type recorder struct {
 	lease    *store.Drive
 	provider string
+	// unmetered counts the answered completions of the run without a usage.
+	unmetered atomic.Int64
 }
 
 // refusal records that the policy forbade an act.
@@ -52,6 +55,9 @@ func (r *recorder) providerCall(step, attempt int, purpose store.Purpose, resp *
 			r.lease.Record(store.ProviderCall{Step: step, Attempt: attempt, Purpose: purpose, Provider: f.Provider, Usage: f.Usage, Latency: f.Took, Failure: f.Failure})
 		}
 	}
+	if resp.Usage == nil {
+		r.unmetered.Add(1)
+	}
 	row.Model, row.Usage, row.FirstToken, row.FinishReason = resp.Model, resp.Usage, resp.TTFT, resp.FinishReason
 	r.lease.Record(row)
 	r.looked(step, resp)
@@ -59,6 +65,9 @@ func (r *recorder) providerCall(step, attempt int, purpose store.Purpose, resp *
 
 // approverCall records a completion that an approver paid for.
 func (r *recorder) approverCall(step int, s approve.Spend) {
+	if s.Usage == nil && s.Failure == "" {
+		r.unmetered.Add(1)
+	}
 	r.lease.Record(store.ProviderCall{
 		Step: step, Purpose: store.ForApproval, Provider: s.Provider, Model: s.Model, Usage: s.Usage, Latency: s.Took, Failure: s.Failure,
 	})

@@ -304,7 +304,7 @@ func DecideFrom(ctx context.Context, st *store.Store, d Decision, by string) (bo
 
 // report is the result of a run that is not driven: it ended, or it waits.
 func (r Resumption) report(ctx context.Context, h Host, id trace.RunID, left *store.Resumed) (*trace.Result, error) {
-	res := &trace.Result{RunID: id, Outcome: *left.Outcome}
+	res := &trace.Result{RunID: id, Outcome: *left.Outcome, Unmetered: left.Unmetered}
 	if left.Outcome.Kind.Final() {
 		res.Undelivered = handBackAll(ctx, h, id) // of an owner that died behind the end
 	}
@@ -446,6 +446,7 @@ func (d *drive) restore(ctx context.Context, left *store.Resumed) error {
 	d.resumed, d.archived = true, left.Info.Archived
 	d.last, d.spent = left.LastStep, left.SpentTokens
 	d.restoreFold(stored, left.Summaries)
+	d.rec.unmetered.Store(left.Unmetered)
 	d.lost = max(0, left.CalledTokens-left.SpentTokens-d.owed)
 	d.about = memory.WordsOf(d.contract.Goal)
 	for _, subject := range prompt.Subjects(stored) {
