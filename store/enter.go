@@ -50,8 +50,8 @@ type Resumed struct {
 	CalledTokens int64
 	// Unmetered counts the answered completions whose provider reported no usage.
 	Unmetered int64
-	Policy       json.RawMessage // the recorded one, before this drive; empty when none was recorded
-	Contract     json.RawMessage
+	Policy    json.RawMessage // the recorded one, before this drive; empty when none was recorded
+	Contract  json.RawMessage
 	// Observations is the whole ledger. Of the entries that the newest of
 	// Summaries covers only messages have their text; Store.Observations has all.
 	Observations []SeqObservation
