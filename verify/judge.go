@@ -172,9 +172,12 @@ func reviewText(r ReviewRequest) string {
 		default:
 			half("before", c.Before)
 		}
-		if c.Deleted {
+		switch {
+		case c.Deleted:
 			fmt.Fprintf(&b, "%s after: it was deleted\n", mark)
-		} else {
+		case c.Unread != "":
+			fmt.Fprintf(&b, "%s after: it is there, and its contents cannot be shown: %s\n", mark, oneLine(c.Unread))
+		default:
 			half("after", c.After)
 		}
 		fmt.Fprintf(&b, "%s end of file\n\n", mark)
@@ -186,7 +189,7 @@ func reviewText(r ReviewRequest) string {
 func markOf(changes []FileChange) string {
 	h := sha256.New()
 	for _, c := range changes {
-		for _, s := range []string{c.Path, c.Before, c.After, c.Unkept} {
+		for _, s := range []string{c.Path, c.Before, c.After, c.Unkept, c.Unread} {
 			fmt.Fprintf(h, "%d:", len(s))
 			io.WriteString(h, s) // a hash never fails
 		}

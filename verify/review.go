@@ -34,11 +34,13 @@ type FileChange struct {
 	// Before is the file as it was when the run first wrote it. It is empty when
 	// Created is set or Unkept says why it is not known.
 	Before string
-	// After is the file as it is now; empty when Deleted.
+	// After is the file as it is now. It is empty when Deleted is set or Unread says why
+	// it is not known.
 	After   string
 	Created bool   // there was no such file before
 	Deleted bool   // there is no such file now
 	Unkept  string // why Before is not known, "" when it is
+	Unread  string // why After is not known, "" when it is
 }
 
 // ReviewResult is a reviewer's verdict.

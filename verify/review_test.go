@@ -226,8 +226,9 @@ func TestTheRequestSaysWhatBecameOfEachFile(t *testing.T) {
 		{Path: "gone", Before: "B", Deleted: true},
 		{Path: "big", After: "C", Unkept: "1.2 MiB,\nmore than is kept"},
 		{Path: "odd\nname", Before: "", After: ""},
+		{Path: "grown", Before: "D", Unread: "65 MiB,\ntoo much"},
 	}})
-	for _, want := range []string{"it did not exist", "it was deleted", "not kept: 1.2 MiB, more than is kept", `"odd\nname"`, "4 files"} {
+	for _, want := range []string{"cannot be shown: 65 MiB, too much", "it did not exist", "it was deleted", "not kept: 1.2 MiB, more than is kept", `"odd\nname"`, "5 files"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the request does not say %q:\n%s", want, text)
 		}

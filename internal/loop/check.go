@@ -147,6 +147,8 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 		switch {
 		case noFile(err):
 			c.Deleted = true
+		case cannotBeRead(err):
+			c.Unread = err.Error()
 		case err != nil:
 			return nil, err
 		}
@@ -161,6 +163,13 @@ func (d *drive) changes(ctx context.Context) ([]verify.FileChange, error) {
 func noFile(err error) bool {
 	var other *workspace.NotRegularError
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &other) && other.Kind == "directory"
+}
+
+// cannotBeRead reports whether err says that what is there cannot be read as a file,
+// which the agent may have brought about and which a reviewer judges.
+func cannotBeRead(err error) bool {
+	var other *workspace.NotRegularError
+	return errors.Is(err, workspace.ErrTooLarge) || errors.Is(err, fs.ErrPermission) || errors.As(err, &other)
 }
 
 // note is a message of the loop: it answers no call and supersedes nothing.

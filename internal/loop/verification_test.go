@@ -247,7 +247,9 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 		scripted.Tool("write_file", map[string]string{"path": "big", "content": "small"}),
 		scripted.Tool("write_file", map[string]string{"path": "dir/part", "content": "x"}),
 		scripted.Tool("write_file", map[string]string{"path": "whole", "content": "x"}),
-		scripted.Tool("exec", map[string][]string{"argv": {"sh", "-c", "rm gone; rm -r dir; touch dir; rm whole; mkdir whole"}}),
+		scripted.Tool("write_file", map[string]string{"path": "grown", "content": "x"}),
+		scripted.Tool("write_file", map[string]string{"path": "pipe", "content": "x"}),
+		scripted.Tool("exec", map[string][]string{"argv": {"sh", "-c", "rm gone; rm -r dir; touch dir; rm whole; mkdir whole; rm pipe; mkfifo pipe; dd if=/dev/zero of=grown bs=1048576 seek=65 count=0"}}),
 	))
 	f.write("old", "1")
 	f.write("gone", "g")
@@ -258,6 +260,9 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 		if c.Unkept != "" {
 			seen[i].Unkept = "why"
 		}
+		if c.Unread != "" {
+			seen[i].Unread = "why"
+		}
 	}
 	want := []verify.FileChange{
 		{Path: "new", After: "n", Created: true},
@@ -266,6 +271,8 @@ func TestAReviewerSeesTheFilesBeforeAndAfter(t *testing.T) {
 		{Path: "big", After: "small", Unkept: "why"},
 		{Path: "dir/part", Created: true, Deleted: true},
 		{Path: "whole", Created: true, Deleted: true},
+		{Path: "grown", Created: true, Unread: "why"},
+		{Path: "pipe", Created: true, Unread: "why"},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("the reviewer's files (-want +got):\n%s", diff)
