@@ -208,6 +208,8 @@ func TestABrokenConnectionBehindTheEndIsNoFailure(t *testing.T) {
 func TestABrokenConnectionBehindTheFinishReasonIsNoFailure(t *testing.T) {
 	said := testkit.Stream(`{"choices":[{"delta":{"content":"all"}}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`)
 	half := testkit.Stream(`{"choices":[{"delta":{"content":"half"}}]}`)
+	always := testkit.Stream(`{"choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"choices":[{"delta":{"content":"half"},"finish_reason":"stop"}]}`)
+	goesOn := testkit.Stream(`{"choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"n","arguments":"{}"}}]}}]}`)
 	ask := func(r testkit.Reply, change func(*compatible.Config)) (*provider.Response, error) {
 		return client(t, testkit.NewVendor(t, r), change).Complete(context.Background(), &provider.Request{User: "u"}, provider.Sink{})
 	}
@@ -222,6 +224,11 @@ func TestABrokenConnectionBehindTheFinishReasonIsNoFailure(t *testing.T) {
 	}
 	if _, err := ask(cut(half), nil); !errors.Is(err, provider.Transport) {
 		t.Errorf("cut in the middle: %v, want Transport", err)
+	}
+	for name, reply := range map[string]testkit.Reply{"a finish reason with every piece": always, "something behind the finish reason": goesOn} {
+		if _, err := ask(cut(reply), nil); !errors.Is(err, provider.Transport) {
+			t.Errorf("%s, cut: %v, want Transport", name, err)
+		}
 	}
 	if _, err := ask(hang(half), impatient); !errors.Is(err, provider.Timeout) {
 		t.Errorf("silent in the middle: %v, want Timeout", err)

@@ -29,6 +29,7 @@ type Accumulator struct {
 	served    string
 	finish    string
 	ended     bool // a terminal signal was seen
+	closed    bool // and it came by itself, behind everything that was said
 	usage     *provider.Usage
 	ttft      time.Duration
 	calls     *wire.Slots
@@ -47,14 +48,15 @@ func NewAccumulator(d Dialect, req *provider.Request, model string, on provider.
 	}
 }
 
-// Whole reports whether the vendor has said how the answer ends. What it used may be
-// missing still.
-func (a *Accumulator) Whole() bool { return a.ended }
+// Whole reports whether the vendor has said by a word of its own how the answer ends.
+// What it used may be missing still. A finish reason beside content is no such word,
+// since some servers send one with every piece.
+func (a *Accumulator) Whole() bool { return a.closed }
 
 // Event reads one payload of the stream. It is the Event handler of the client.
 func (a *Accumulator) Event(e sse.Event) (stop bool, err error) {
 	if e.IsDone() {
-		a.ended = true
+		a.ended, a.closed = true, true
 		return true, nil
 	}
 	doc := gjson.ParseBytes(e.Data)
@@ -101,10 +103,13 @@ func (a *Accumulator) ingest(doc gjson.Result) error {
 		a.tools = append(a.tools, provider.ServerToolCall{Provider: a.d.Provider, Tool: "web_search", Error: f.WebCode()})
 	}
 	a.topCitations(doc)
+	delta := choice.Get("delta")
 	if f := choice.Get("finish_reason"); f.Type == gjson.String && f.Str != "" {
 		a.finish, a.ended = f.Str, true
+		a.closed = silent(delta)
+	} else if a.closed && !silent(delta) {
+		a.closed = false
 	}
-	delta := choice.Get("delta")
 	if delta.IsObject() {
 		a.deltas = true
 	} else if !a.deltas {
@@ -114,6 +119,17 @@ func (a *Accumulator) ingest(doc gjson.Result) error {
 		return a.delta(delta, !a.deltas)
 	}
 	return nil
+}
+
+// silent reports whether a piece adds nothing to the answer.
+func silent(delta gjson.Result) bool {
+	for _, name := range []string{"content", "refusal", "reasoning", "reasoning_content", "tool_calls", "function_call"} {
+		v := delta.Get(name)
+		if v.Type == gjson.String && v.Str != "" || v.IsArray() && len(v.Array()) > 0 || v.IsObject() {
+			return false
+		}
+	}
+	return true
 }
 
 // delta reads one piece of the answer; whole says that it is all of it.
