@@ -104,8 +104,8 @@ func (d *drive) restoreOutput(ctx context.Context) error {
 	}
 	// It is read again: it is in the ledger, and its value is not. A text that was
 	// cut off was judged by nobody, whatever it looks like.
-	if t, ok := d.turns[d.last]; ok && accepted == d.last && len(t.Calls) == 0 {
-		if value, bad := d.contract.Output.Check(t.Text); bad == nil {
+	if accepted > 0 && accepted == d.last {
+		if value, bad := d.contract.Output.Check(d.reply); bad == nil {
 			d.shape.value = value
 		}
 	}

@@ -40,26 +40,38 @@ func TestAnAnswerThatWasPausedInIsReportedWhole(t *testing.T) {
 }
 
 func TestAnAnswerThatWasPausedInSurvivesTheDeathBehindIt(t *testing.T) {
-	f, m := newMortal(t)
-	words := pausing("one ", "two")
-	f.model(rawProvider(func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-		r, err := words(ctx, req)
-		if r.FinishReason == "end_turn" {
-			f.write("ok.txt", "ok") // so that the gate passes behind the last turn
-		}
-		return r, err
-	}))
-	m.dieAt("set outcome", 0)
-	gated := func(c *task.Contract) { c.Verify = verify.Contains("ok.txt", "ok") }
-	f.write("ok.txt", "not yet")
-	res, err := f.run(gated)
-	if !errors.Is(err, errDied) {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	f.script(scripted.Say("never asked"))
-	end, err := f.resume(res.RunID, Resumption{})
-	if err != nil || end.Outcome.Kind != trace.Success || end.Reply != "one two" {
-		t.Errorf("%s with %q, %v", end.Outcome, end.Reply, err)
+	for _, tc := range []struct {
+		name           string
+		words          [2]string
+		shape          func(*task.Contract)
+		answer, output string
+	}{
+		{"in prose", [2]string{"one ", "two"}, func(*task.Contract) {}, "one two", ""},
+		{"in the demanded shape", [2]string{good[:14], good[14:]}, shaped(t), good, `{"fixed":true,"files":["a.go"]}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f, m := newMortal(t)
+			words := pausing(tc.words[:]...)
+			f.model(rawProvider(func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+				r, err := words(ctx, req)
+				if r.FinishReason == "end_turn" {
+					f.write("ok.txt", "ok") // so that the gate passes behind the last turn
+				}
+				return r, err
+			}))
+			m.dieAt("set outcome", 0)
+			gated := func(c *task.Contract) { c.Verify = verify.Contains("ok.txt", "ok") }
+			f.write("ok.txt", "not yet")
+			res, err := f.run(gated, tc.shape)
+			if !errors.Is(err, errDied) {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			f.script(scripted.Say("never asked"))
+			end, err := f.resume(res.RunID, Resumption{})
+			if err != nil || end.Outcome.Kind != trace.Success || end.Reply != tc.answer || string(end.Output) != tc.output {
+				t.Errorf("%s with %q and %s, %v", end.Outcome, end.Reply, end.Output, err)
+			}
+		})
 	}
 }
 
