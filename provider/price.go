@@ -24,6 +24,20 @@ type Price struct {
 	PerServerToolRequest int64 `json:"per_server_tool_request"`
 }
 
+// UnmarshalJSON refuses members that it does not know, as a *ConfigError: a price
+// that is misspelled would read as free.
+func (p *Price) UnmarshalJSON(b []byte) error {
+	type plain Price
+	var in plain
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return &ConfigError{Message: "price: " + err.Error()}
+	}
+	*p = Price(in)
+	return nil
+}
+
 // PriceTier is the price of requests with a long prompt. It is whole, never a
 // patch of another, and it prices the whole request.
 type PriceTier struct {

@@ -269,6 +269,31 @@ func TestWebFilter(t *testing.T) {
 	}
 }
 
+// A bound that is misspelled must not be taken for none.
+func TestAMisspelledBoundIsRefused(t *testing.T) {
+	var web provider.WebAccess
+	want := provider.WebAccess{Search: true, MaxUses: 2, AllowedDomains: []string{"a"}}
+	if err := json.Unmarshal([]byte(`{"search":true,"max_uses":2,"allowed_domains":["a"]}`), &web); err != nil || cmp.Diff(want, web) != "" {
+		t.Errorf("web access = %+v, %v", web, err)
+	}
+	var price provider.Price
+	if err := json.Unmarshal([]byte(`{"input":5}`), &price); err != nil || price != (provider.Price{Input: 5}) {
+		t.Errorf("price = %+v, %v", price, err)
+	}
+	for in, to := range map[string]any{
+		`{"search":true,"allowed_domain":["a"]}`: &provider.WebAccess{},
+		`{"search":1}`:                           &provider.WebAccess{},
+		`{"web":{"search":true,"maxuses":1}}`:    &provider.Request{},
+		`{"inptu":5}`:                            &provider.Price{},
+		`{"id":"m","price":{"cached":5}}`:        &provider.ModelInfo{},
+	} {
+		var ce *provider.ConfigError
+		if err := json.Unmarshal([]byte(in), to); !errors.As(err, &ce) {
+			t.Errorf("%s: %v, want a ConfigError", in, err)
+		}
+	}
+}
+
 func TestEffort(t *testing.T) {
 	for in, want := range map[string]provider.Effort{"": "", " Low\n": provider.EffortLow, "MEDIUM": provider.EffortMedium, "high": provider.EffortHigh} {
 		if got, err := provider.ParseEffort(in); err != nil || got != want {

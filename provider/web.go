@@ -1,5 +1,10 @@
 package provider
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
 // WebAccess states what the provider may look up by itself. The zero value is
 // nothing.
 //
@@ -13,6 +18,20 @@ type WebAccess struct {
 	MaxUses        int      `json:"max_uses,omitempty"` // per kind of access; 0 leaves it to the vendor
 	AllowedDomains []string `json:"allowed_domains,omitempty"`
 	BlockedDomains []string `json:"blocked_domains,omitempty"`
+}
+
+// UnmarshalJSON refuses members that it does not know, as a *ConfigError: a list of
+// domains that is misspelled would read as no list, which is every domain.
+func (w *WebAccess) UnmarshalJSON(b []byte) error {
+	type plain WebAccess
+	var p plain
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&p); err != nil {
+		return &ConfigError{Message: "web access: " + err.Error()}
+	}
+	*w = WebAccess(p)
+	return nil
 }
 
 // Enabled reports whether anything may be looked up. Domains or a cap alone

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 )
 
@@ -54,9 +53,9 @@ type Env struct {
 	Reviewed func(rubric string) (passed, holds bool)
 	// ReportReview is told each verdict that a reviewer reached.
 	ReportReview func(rubric string, r ReviewResult)
-	// ReportUsage is told what a reviewer's completion used, also when its
-	// verdict could not be read. Nil: nobody wants to know.
-	ReportUsage func(provider.Usage)
+	// ReportCall is told each completion of a reviewer, also one that failed and
+	// one whose verdict could not be read. Nil: nobody wants to know.
+	ReportCall func(ReviewCall)
 }
 
 // Verdict is what a criterion decided.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/initorigin/io-harness-go/provider"
@@ -61,6 +62,7 @@ func (m *modelReviewer) Credentials() provider.Credentials { return provider.Cre
 
 func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResult, error) {
 	text := reviewText(r)
+	began := time.Now()
 	resp, err := m.prov.Complete(ctx, &provider.Request{
 		System:   []string{reviewSystem},
 		User:     text,
@@ -71,18 +73,12 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 	if err == nil && resp == nil {
 		err = provider.NoAnswer(m.prov)
 	}
+	call := ReviewCall{Provider: m.prov.Name(), Model: m.model, Took: time.Since(began)}
 	if err != nil {
-		return ReviewResult{}, err
+		call.Failure, call.Usage = failureOf(err), provider.UsageOf(err)
+		return ReviewResult{Calls: []ReviewCall{call}}, err
 	}
-	var out ReviewResult
-	if resp.Usage != nil {
-		out.Usage = *resp.Usage
-	}
-	for _, f := range resp.Failed { // of a chain, before the one that answered
-		if f.Usage != nil {
-			out.Usage = out.Usage.Add(*f.Usage)
-		}
-	}
+	out := resultOf(resp, call)
 	unreadable := func(why string) (ReviewResult, error) {
 		return out, &provider.Error{
 			Kind:     provider.Malformed,
@@ -100,6 +96,29 @@ func (m *modelReviewer) Review(ctx context.Context, r ReviewRequest) (ReviewResu
 	}
 	out.Passed, out.Reasons = passed, reasons
 	return out, nil
+}
+
+// resultOf is what an answer cost: call, as far as it is known without the answer,
+// and what a chain tried before it.
+func resultOf(resp *provider.Response, call ReviewCall) (out ReviewResult) {
+	for _, f := range resp.Failed {
+		if f.Usage != nil {
+			out.Usage = out.Usage.Add(*f.Usage)
+			out.Calls = append(out.Calls, ReviewCall{Provider: f.Provider, Usage: f.Usage, Took: f.Took, Failure: f.Failure})
+		}
+	}
+	if resp.Usage != nil {
+		out.Usage = out.Usage.Add(*resp.Usage)
+	}
+	call.Usage = resp.Usage
+	if resp.Model != "" {
+		call.Model = resp.Model
+	}
+	if resp.ServedBy != "" {
+		call.Provider = resp.ServedBy
+	}
+	out.Calls = append(out.Calls, call)
+	return out
 }
 
 // refusal is a verdict against the work, in whatever it is written: JSON that is

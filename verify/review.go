@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/initorigin/io-harness-go/provider"
 )
@@ -48,6 +49,20 @@ type ReviewResult struct {
 	Passed  bool
 	Reasons []string
 	Usage   provider.Usage // what the verdict used; zero when it cost nothing
+
+	// Calls are the completions that it was bought with, also where there is no
+	// verdict. Without any, Usage is that of one completion of the reviewer's model;
+	// with some it is not looked at.
+	Calls []ReviewCall
+}
+
+// ReviewCall is one completion that a reviewer paid for.
+type ReviewCall struct {
+	Provider string
+	Model    string          // as the provider reported it, else as it was asked for
+	Usage    *provider.Usage // nil: the provider did not say
+	Took     time.Duration
+	Failure  string // the kind of failure if there was no answer, such as "Server (HTTP 503)"; never a message
 }
 
 // ReviewerFunc makes a Reviewer of a function. It names no model.
@@ -141,13 +156,16 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	if err != nil {
 		return Verdict{}, fail(PhaseReview, "collect the change", err)
 	}
+	began := time.Now()
 	res, err := ask(ctx, by, ReviewRequest{Goal: env.Goal, Rubric: c.rubric, Changes: changes})
-	used := res.Usage
-	if u := provider.UsageOf(err); u != nil && used == (provider.Usage{}) {
-		used = *u
-	}
-	if env.ReportUsage != nil && used != (provider.Usage{}) {
-		env.ReportUsage(used)
+	var used provider.Usage
+	for _, call := range callsOf(by, res, err, time.Since(began)) {
+		if call.Usage != nil {
+			used = used.Add(*call.Usage)
+		}
+		if env.ReportCall != nil {
+			env.ReportCall(call)
+		}
 	}
 	v := Verdict{Tokens: used.TotalTokens}
 	if err == nil && ctx.Err() != nil {
@@ -163,6 +181,37 @@ func (c ReviewCriterion) evaluate(ctx context.Context, env Env) (Verdict, error)
 	v.Detail = strings.Join(res.Reasons, "; ")
 	v.TellModel = c.tell && !v.Passed
 	return v, nil
+}
+
+// callsOf are the completions of a review. A reviewer that names none has made one
+// if it used anything.
+func callsOf(by Reviewer, res ReviewResult, err error, took time.Duration) []ReviewCall {
+	if len(res.Calls) > 0 {
+		return res.Calls
+	}
+	used := res.Usage
+	if u := provider.UsageOf(err); u != nil && used == (provider.Usage{}) {
+		used = *u
+	}
+	if used == (provider.Usage{}) {
+		return nil
+	}
+	return []ReviewCall{{Provider: "reviewer", Model: reviewModel(by), Usage: &used, Took: took, Failure: failureOf(err)}}
+}
+
+// failureOf is a failure in one word, "" for none: the accounts hold no message of
+// a vendor.
+func failureOf(err error) string {
+	e, ok := provider.AsError(err)
+	switch {
+	case err == nil:
+		return ""
+	case ok:
+		return e.Text()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "Cancelled"
+	}
+	return "Error"
 }
 
 // ask turns a panic of the reviewer into a failure: an embedded library must not

@@ -113,7 +113,7 @@ func TestWhatAReviewUsedInVainIsTold(t *testing.T) {
 		want int64
 	}{{"a chain whose first failed", chain, 14}, {"a failure", scripted.New(cut), 7}, {"a call that was cut off", off, 7}} {
 		var told int64
-		env := Env{Changes: changesOf(), ReportUsage: func(u provider.Usage) { told += u.TotalTokens }}
+		env := Env{Changes: changesOf(), ReportCall: func(c ReviewCall) { told += c.Usage.TotalTokens }}
 		if v, _ := Evaluate(context.Background(), Review("r", Model(tc.by, "judge")), env); told != tc.want || v.Tokens != tc.want {
 			t.Errorf("%s: told %d, verdict %d, want %d", tc.name, told, v.Tokens, tc.want)
 		}
@@ -187,9 +187,9 @@ func TestAModelIsAskedOnceWithoutToolsUnderItsOwnName(t *testing.T) {
 	m := scripted.New(scripted.Say(`{"passed": false, "reasons": ["no test"]}`))
 	var used provider.Usage
 	env := Env{
-		Goal:        "the goal",
-		Changes:     changesOf(FileChange{Path: "a.go", Before: "one", After: "two"}),
-		ReportUsage: func(u provider.Usage) { used = used.Add(u) },
+		Goal:       "the goal",
+		Changes:    changesOf(FileChange{Path: "a.go", Before: "one", After: "two"}),
+		ReportCall: func(c ReviewCall) { used = used.Add(*c.Usage) },
 	}
 	v, err := Evaluate(context.Background(), Review("the rubric", Model(m, "judge-1")), env)
 	if err != nil || v.Passed || v.Detail != "no test" {
@@ -213,7 +213,7 @@ func TestAModelIsAskedOnceWithoutToolsUnderItsOwnName(t *testing.T) {
 }
 
 func TestAReviewerThatReturnsNothingHasFailed(t *testing.T) {
-	env := Env{Changes: changesOf(FileChange{Path: "a.go", Before: "one", After: "two"}), ReportUsage: func(provider.Usage) {}}
+	env := Env{Changes: changesOf(FileChange{Path: "a.go", Before: "one", After: "two"}), ReportCall: func(ReviewCall) {}}
 	v, err := Evaluate(context.Background(), Review("the rubric", Model(mute{}, "judge-1")), env)
 	if e, ok := provider.AsError(err); v.Passed || !ok || e.Kind != provider.Malformed {
 		t.Errorf("verdict = %+v, %v", v, err)
@@ -364,7 +364,7 @@ func TestAReviewersOutageIsKeptAsItIs(t *testing.T) {
 	down := &provider.Error{Kind: provider.Server, Status: 529, Message: "overloaded", Usage: &provider.Usage{TotalTokens: 7}}
 	m := scripted.Func(func(context.Context, *provider.Request) (*provider.Response, error) { return nil, down })
 	var used int64
-	env := Env{Changes: changesOf(), ReportUsage: func(u provider.Usage) { used += u.TotalTokens }}
+	env := Env{Changes: changesOf(), ReportCall: func(c ReviewCall) { used += c.Usage.TotalTokens }}
 	v, err := Evaluate(context.Background(), Review("r", Model(m, "j")), env)
 	if !errors.Is(err, provider.Server) || !strings.Contains(err.Error(), "529") {
 		t.Errorf("error = %v, want the provider's, with its status", err)

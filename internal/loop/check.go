@@ -14,7 +14,6 @@ import (
 
 	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
-	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
@@ -249,9 +248,9 @@ func (d *drive) gateEnv(n int) verify.Env {
 			return d.runGate(ctx, n, cmd)
 		},
 		Changes: d.changes,
-		ReportUsage: func(u provider.Usage) {
-			d.spent += total(&u)
-			d.rec.reviewCall(n, u)
+		ReportCall: func(c verify.ReviewCall) {
+			d.spent += total(c.Usage)
+			d.rec.reviewCall(n, c)
 		},
 	}
 }

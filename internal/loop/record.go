@@ -138,6 +138,11 @@ func (r *recorder) output(step int, failures []string) {
 }
 
 // reviewCall records a completion that a reviewer paid for.
-func (r *recorder) reviewCall(step int, u provider.Usage) {
-	r.lease.Record(store.ProviderCall{Step: step, Purpose: store.ForReview, Provider: "reviewer", Usage: &u})
+func (r *recorder) reviewCall(step int, c verify.ReviewCall) {
+	if c.Usage == nil && c.Failure == "" {
+		r.unmetered.Add(1)
+	}
+	r.lease.Record(store.ProviderCall{
+		Step: step, Purpose: store.ForReview, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Latency: c.Took, Failure: c.Failure,
+	})
 }

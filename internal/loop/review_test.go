@@ -391,3 +391,55 @@ func TestRunsWhoseGateErredAreFound(t *testing.T) {
 		t.Errorf("runs %v after the gate has judged", got)
 	}
 }
+
+// A review is a completion like any other in the accounts: with the model that a
+// price is looked up by, also where it brought no verdict.
+func TestAReviewIsInTheAccountsWithItsModel(t *testing.T) {
+	used := provider.Usage{PromptTokens: 1_000_000, TotalTokens: 1_000_000}
+	by := scripted.New(
+		scripted.Fail(&provider.Error{Kind: provider.Quota, Status: 402, Message: "no money"}),
+		scripted.Say(`{"passed":false}`).Unmetered(),
+		scripted.Say(`{"passed":true}`).Using(used).With(func(r *provider.Response) { r.Model = "judge-2026" }))
+	f := newFixture(t, write("a", "1"), write("a", "2"))
+	c := f.contract(gate(verify.Review("r", verify.Model(by, "judge"))))
+	res, err := Run(context.Background(), f.host, c, nil)
+	if !errors.Is(err, provider.Quota) {
+		t.Fatalf("%s, %v", res.Outcome, err)
+	}
+	end, err := f.resume(res.RunID, Resumption{Contract: &c})
+	if err != nil || end.Outcome.Kind != trace.Success {
+		t.Fatalf("%s, %v", end.Outcome, err)
+	}
+	if end.Unmetered != 1 {
+		t.Errorf("%d answers without a usage, want the review's", end.Unmetered)
+	}
+	calls, err := store.Collect(f.store.ProviderCalls(context.Background(), res.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reviews []store.ProviderCall
+	for _, c := range calls {
+		if c.Purpose == store.ForReview {
+			reviews = append(reviews, store.ProviderCall{Step: c.Step, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Failure: c.Failure})
+		}
+	}
+	want := []store.ProviderCall{
+		{Step: 1, Provider: by.Name(), Model: "judge", Failure: "Quota (HTTP 402)"},
+		{Step: 1, Provider: by.Name(), Model: "judge"},
+		{Step: 2, Provider: by.Name(), Model: "judge-2026", Usage: &used},
+	}
+	if diff := cmp.Diff(want, reviews); diff != "" {
+		t.Error(diff)
+	}
+	prices := provider.PriceTable{AsOf: "now"}.With("judge-2026", provider.Price{Input: 5})
+	spent, err := f.store.Spend(context.Background(), store.ByPurpose, store.SpendFilter{}, prices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range spent {
+		if s.Key == string(store.ForReview) && (s.CostMicros != 5 || s.Calls != 3 || s.Unpriced != 2) {
+			t.Errorf("reviews cost %d in %d calls, %d of them unpriced; want 5 in 3, 2", s.CostMicros, s.Calls, s.Unpriced)
+		}
+	}
+	f.sound()
+}

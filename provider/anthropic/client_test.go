@@ -541,6 +541,27 @@ func TestAPausedTurnGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
+// The vendor refuses each way of asking for the models of the other.
+func TestTheWayOfThinkingFollowsTheVersion(t *testing.T) {
+	for model, want := range map[string]string{
+		"claude-opus-4-5": "enabled", "claude-opus-4-6": "adaptive", "claude-opus-5": "adaptive", "claude-sonnet-4-20250514": "enabled", "house-model": "enabled",
+	} {
+		v := testkit.NewVendor(t, testkit.AnthropicText("m", "x"))
+		_, body, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u", Model: model, Effort: provider.EffortLow})
+		if got := gjson.Get(body, "thinking.type").String(); err != nil || got != want {
+			t.Errorf("%s is asked %q, want %q: %v", model, got, want, err)
+		}
+	}
+}
+
+func TestThinkingTokensAreCountedWhereTheVendorSays(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Document(`{"content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":9,"output_tokens_details":{"thinking_tokens":7}}}`))
+	resp, _, err := ask(t, v, client(t, v, nil), &provider.Request{User: "u"})
+	if err != nil || resp.Usage == nil || *resp.Usage != (provider.Usage{PromptTokens: 1, CompletionTokens: 9, TotalTokens: 10, ReasoningTokens: 7}) {
+		t.Errorf("usage = %+v, %v", resp, err)
+	}
+}
+
 func TestTheWayOfThinkingIsLearned(t *testing.T) {
 	refuse := testkit.Status(400, `{"type":"error","error":{"type":"invalid_request_error","message":"thinking.type: \"enabled\" is not supported by this model"}}`)
 	v := testkit.NewVendor(t, refuse, testkit.AnthropicText("m", "x"), testkit.AnthropicText("m", "y"))

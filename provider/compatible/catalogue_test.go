@@ -41,7 +41,8 @@ func TestReferencePrices(t *testing.T) {
 	reference := testkit.NewVendor(t, testkit.Document(`{"data":[
 		{"id":"alpha/x","pricing":{"prompt":"0.000001"}},{"id":"beta/x","pricing":{"prompt":"0.000002"}},
 		{"id":"vendor/only","pricing":{"prompt":"0.000003"}},{"id":"a/b/c","pricing":{"prompt":"0.000004"}},
-		{"id":"Exact","pricing":{"prompt":"0.000005"}},{"id":"vendor/unpriced"},{"id":"plain","pricing":{"prompt":"0.000006"}}]}`))
+		{"id":"Exact","pricing":{"prompt":"0.000005"}},{"id":"vendor/unpriced"},{"id":"plain","pricing":{"prompt":"0.000006"}},
+		{"id":"own","pricing":{"prompt":"0.000007"}}]}`))
 	ref := &compatible.Reference{At: reference.URL + "/models", Transport: reference.Transport()}
 	if len(reference.Asked()) != 0 {
 		t.Error("the reference was asked before anybody wanted a price")

@@ -458,6 +458,7 @@ func TestUsageWhereverItStands(t *testing.T) {
 		{"in the choice", `{"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":1}}]}`, provider.Usage{PromptTokens: 1, CompletionTokens: 1, TotalTokens: 2}},
 		{"in a vendor's member", `{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":2}}}`, provider.Usage{PromptTokens: 1, CompletionTokens: 2, TotalTokens: 3}},
 		{"the top wins", `{"usage":{"prompt_tokens":5},"x_groq":{"usage":{"prompt_tokens":1}}}`, provider.Usage{PromptTokens: 5, TotalTokens: 5}},
+		{"the choice before a vendor's member", `{"choices":[{"usage":{"prompt_tokens":5}}],"x_groq":{"usage":{"prompt_tokens":1}}}`, provider.Usage{PromptTokens: 5, TotalTokens: 5}},
 		{"beyond counting", `{"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}}`, provider.Usage{PromptTokens: 1 << 50, CompletionTokens: 1 << 50, TotalTokens: 1 << 51}},
 		{"negative is none", `{"usage":{"prompt_tokens":-5,"completion_tokens":2}}`, provider.Usage{CompletionTokens: 2, TotalTokens: 2}},
 	} {
@@ -606,5 +607,14 @@ func TestAnAnswerHoldsOnlySoManyCalls(t *testing.T) {
 	}
 	if _, err := read(Dialect{}, nil, stream(frag(more), endCalls), provider.Sink{}); !errors.Is(err, provider.Malformed) {
 		t.Errorf("one more: %v, want Malformed", err)
+	}
+}
+
+// Gateways name the model in every event, some of them another one at the end.
+func TestTheFirstModelNamedIsTheOneThatServed(t *testing.T) {
+	resp, err := read(Dialect{}, nil, stream(`{"model":"","choices":[]}`, `{"model":"m-2026","choices":[{"delta":{"content":"a"}}]}`,
+		`{"model":"other","choices":[{"delta":{},"finish_reason":"stop"}]}`, sse.Done), provider.Sink{})
+	if err != nil || resp.Model != "m-2026" {
+		t.Errorf("served by %+v, %v", resp, err)
 	}
 }

@@ -386,6 +386,48 @@ func TestErrorBodiesAreBounded(t *testing.T) {
 	}
 }
 
+// endless is a body without an end that counts what was read of it.
+type endless struct{ read *int }
+
+func (e endless) Read(p []byte) (int, error) {
+	*e.read += copy(p, bytes.Repeat([]byte("x"), len(p)))
+	return len(p), nil
+}
+
+func (endless) Close() error { return nil }
+
+func TestOfALongFailureLittleIsRead(t *testing.T) {
+	read := 0
+	c := &httpx.Client{Name: "test", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 500, Header: http.Header{}, Body: endless{&read}, Request: r}, nil
+	})}
+	err := c.Post(context.Background(), "http://127.0.0.1/", nil, nil, httpx.Handlers{})
+	if !errors.Is(err, provider.Server) || read > 128<<10 {
+		t.Errorf("%d bytes were read: %v", read, err)
+	}
+}
+
+// A compressed stream comes in blocks, which holds deltas back; a model may think for
+// minutes before the first byte, which no other clock than the request's may end; and
+// a connection that died meanwhile is found by pings.
+func TestTheSharedTransportSuitsSlowStreams(t *testing.T) {
+	v := testkit.NewVendor(t, testkit.Stream("[DONE]"))
+	tr := httpx.NewTransport()
+	t.Cleanup(tr.CloseIdleConnections)
+	if _, _, err := post(context.Background(), v, func(c *httpx.Client) { c.Transport = tr }); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Asked()[0].Header.Get("Accept-Encoding"); got != "" {
+		t.Errorf("a compression is asked for: %q", got)
+	}
+	if tr.ResponseHeaderTimeout != 0 || !tr.ForceAttemptHTTP2 || tr.HTTP2 == nil || tr.HTTP2.SendPingTimeout <= 0 || tr.HTTP2.PingTimeout <= 0 || tr.MaxIdleConnsPerHost < 16 {
+		t.Errorf("headers within %s, HTTP/2 %v with %+v, %d idle connections", tr.ResponseHeaderTimeout, tr.ForceAttemptHTTP2, tr.HTTP2, tr.MaxIdleConnsPerHost)
+	}
+	if tls := tr.TLSClientConfig; tls != nil && tls.InsecureSkipVerify {
+		t.Error("certificates are not verified")
+	}
+}
+
 func TestKeysNeverLeave(t *testing.T) {
 	echo := fmt.Sprintf(`{"error":{"message":"key %s refused; Authorization: Bearer %s; x-api-key: other-secret-value; see https://me:pw@host/?api_key=abcdef&x=1"}}`, key, key)
 	for name, reply := range map[string]testkit.Reply{
@@ -424,6 +466,7 @@ func TestReachable(t *testing.T) {
 		want  bool
 	}{
 		{testkit.Document(`{"data":[]}`), true}, {testkit.Status(404, ""), true}, {testkit.Status(429, ""), true},
+		{testkit.Status(200, "x", "Content-Encoding", "br"), true}, // it is there, whatever it says
 		{testkit.Status(401, ""), false}, {testkit.Status(403, ""), false}, {testkit.Status(302, "", "Location", "/"), false},
 		{testkit.Status(500, ""), false}, {testkit.Reply{Deaf: true}, false}, {testkit.Reply{Raw: "x"}, false},
 	} {

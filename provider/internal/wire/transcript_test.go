@@ -248,6 +248,8 @@ func TestStatusKinds(t *testing.T) {
 		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, provider.ContextOverflow},
 		{400, "input length and max_tokens exceed context limit: 1 + 2 > 3", provider.ContextOverflow},
 		{400, `{"error":{"code":400,"message":"request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":9000,"n_ctx":8192}}`, provider.ContextOverflow},
+		{400, `{"error":{"code":400,"message":"too large","type":"exceed_context_size_error"}}`, provider.ContextOverflow},
+		{400, "Your input exceeds the context window of this model", provider.ContextOverflow}, {413, "too many tokens", provider.ContextOverflow},
 		{400, `[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]`, provider.ContextOverflow},
 	} {
 		if got := StatusKind(tc.status, tc.message); got != tc.want {
