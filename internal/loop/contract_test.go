@@ -58,6 +58,21 @@ func TestAReadOverTheBoundOfTheContractShowsNothing(t *testing.T) {
 	contains(t, "the request behind a range that fits", m.Requests()[2].User, "word-1.", "word-2.")
 }
 
+func TestTheShareOfTheTokenBudgetBoundsWhatARequestShows(t *testing.T) {
+	for _, tc := range []struct {
+		share float64
+		shown bool
+	}{{0, true}, {0.02, false}} {
+		f := newFixture(t)
+		f.write("a.txt", lines(1, 800, "word"))
+		m := f.script(readCall("a.txt"), scripted.Say("done"))
+		f.must(trace.Finished, func(c *task.Contract) { c.Budget.Tokens, c.Context.Share = 100_000, tc.share })
+		if got := strings.Contains(lastUser(m), "word-400."); got != tc.shown {
+			t.Errorf("with a share of %v the file is shown: %t", tc.share, got)
+		}
+	}
+}
+
 func TestEveryRequestOfARunStatesItsEffort(t *testing.T) {
 	f := newFixture(t)
 	var turns []scripted.Turn
