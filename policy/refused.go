@@ -21,6 +21,11 @@ type RefusedError struct {
 	Rule   string // the pattern that decided; empty with Layer empty: the default did
 	Layer  string
 	Asks   bool // the policy would have asked, and nobody can be asked here
+
+	// Denied says that an approver was asked and said no. No rule refused it then,
+	// and Rule and Layer are empty. Reason is what the approver said, if anything.
+	Denied bool
+	Reason string
 }
 
 // Refusal returns the error for a need that v did not allow.
@@ -35,6 +40,13 @@ func (v Verdict) Refusal(n Need) *RefusedError {
 func (e *RefusedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of \"%s\" refused: ", e.Act, Escape(e.Target))
+	if e.Denied {
+		b.WriteString("the approver denied it")
+		if e.Reason != "" {
+			b.WriteString(": " + Escape(e.Reason))
+		}
+		return b.String()
+	}
 	verb, object := "denies", " it"
 	if e.Asks {
 		verb, object = "asks", " about it"

@@ -38,6 +38,18 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestADenialNamesNoRuleAndSaysWhy(t *testing.T) {
+	for _, tc := range []struct{ reason, want string }{
+		{"", `net of "a.com:443" refused: the approver denied it`},
+		{"not at night\x1b[2J", `net of "a.com:443" refused: the approver denied it: not at night\x1b[2J`},
+	} {
+		err := &RefusedError{Act: Net, Target: "a.com:443", Denied: true, Reason: tc.reason}
+		if err.Error() != tc.want || !errors.Is(err, ErrRefused) {
+			t.Errorf("reads\n%s\nwant\n%s", err, tc.want)
+		}
+	}
+}
+
 func TestEscape(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"plain text", "src/a b.go", "src/a b.go"},

@@ -158,6 +158,30 @@ func TestAFoldOfAFoldCoversBoth(t *testing.T) {
 	f.shows("the turn after three folds", []string{"PARAGRAPH-3", "PROMPT-5", "ANSWER-5", "PROMPT-6", "ANSWER-6"}, []string{"PARAGRAPH-1", "PARAGRAPH-2", "PROMPT-4"})
 }
 
+// A fold that is asked for at each of two boundaries is made twice, and a later turn
+// goes on from the newer one.
+func TestTwoFoldsOfOneTurnAreTwoAndTheNewerOutlivesIt(t *testing.T) {
+	f := newFixture(t)
+	s, m, _ := f.long(3)
+	steer, inbox := session.NewSteer()
+	steer.Fold()
+	f.model.Push(read("a"), func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+		steer.Fold()
+		return read("b")(ctx, req)
+	}, scripted.Say("ANSWER-4"))
+	turn := f.turn(s, "PROMPT-4", session.WithSteer(inbox))
+	if m.n.Load() != 2 {
+		t.Fatalf("%d folds, want one at each boundary", m.n.Load())
+	}
+	folds, err := f.store.HistorySummaries(ctx, turn.RunID)
+	if err != nil || len(folds) != 2 {
+		t.Fatalf("%d summaries, %v", len(folds), err)
+	}
+	f.model.Push(scripted.Say("ANSWER-5"))
+	f.turn(s, "PROMPT-5")
+	f.shows("the next turn", []string{"PARAGRAPH-2", "PROMPT-4", "ANSWER-4"}, []string{"PARAGRAPH-1", "PROMPT-1", "ANSWER-2"})
+}
+
 func TestWhenAFoldThatWasAskedForHappens(t *testing.T) {
 	off := task.Contract{Compaction: task.Compaction{Share: task.NoCompaction, Keep: 2}}
 	now := task.Contract{Compaction: task.Compaction{Keep: 2, Now: true}}

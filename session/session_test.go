@@ -61,6 +61,28 @@ func TestAConversationIsRemembered(t *testing.T) {
 	}
 }
 
+// What was said before is whole where it is kept, and bounded where it is told again.
+func TestALongExchangeIsToldLaterInPart(t *testing.T) {
+	long := func(word string) string { return word + "-HEAD " + strings.Repeat("x", 40_000) + " " + word + "-END" }
+	f := newFixture(t, scripted.Say(long("REPLY")), scripted.Say("hi"))
+	s := f.open()
+	first := f.turn(s, long("PROMPT"))
+	if first.Reply != long("REPLY") || first.Prompt != long("PROMPT") {
+		t.Errorf("the turn has a prompt of %d characters and a reply of %d", len(first.Prompt), len(first.Reply))
+	}
+	f.turn(s, "and now?")
+	told := said(f.last())
+	for _, word := range []string{"PROMPT", "REPLY"} {
+		if !strings.Contains(told, word+"-HEAD") || strings.Contains(told, word+"-END") {
+			t.Errorf("the next turn is told the whole %s, or nothing of it", word)
+		}
+	}
+	row, err := f.store.SessionTurn(ctx, first.ID)
+	if err != nil || row.Prompt != long("PROMPT") || row.Reply != long("REPLY") {
+		t.Errorf("kept are a prompt of %d characters and a reply of %d, %v", len(row.Prompt), len(row.Reply), err)
+	}
+}
+
 func TestATurnIsARunWithATrace(t *testing.T) {
 	f := newFixture(t, read("secrets/key"), write("a.txt", "a"), scripted.Say("written"))
 	f.write("secrets/key", "hunter2")

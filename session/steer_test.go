@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/budget"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
@@ -415,5 +417,67 @@ func TestAResumedTurnCanBeSteered(t *testing.T) {
 	}
 	if !strings.Contains(said(f.last()), "7171") {
 		t.Error("the resumed turn did not hear the operator")
+	}
+}
+
+// At one boundary a watcher's cancel comes first, then what the operator says, and
+// then the time: words are kept by a turn whose time is over, and come back from one
+// that was cancelled.
+func TestTheOrderOfWhatABoundaryFinds(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		cancels   bool // the watcher, in the first step
+		interrupt bool
+		want      trace.OutcomeKind
+		back      []string
+	}{
+		{"words and the end of the time", false, false, trace.TimeBudgetExceeded, nil},
+		{"words, an interrupt and the end of the time", false, true, trace.Cancelled, nil},
+		{"a cancel, words and the end of the time", true, false, trace.Cancelled, []string{"use tabs"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			var late atomic.Bool
+			f.cfg.Clock = func() time.Time {
+				if late.Load() {
+					return time.Now().Add(2 * time.Hour)
+				}
+				return time.Now()
+			}
+			f.cfg.Observer = trace.ObserverFunc(func(ev trace.Event) trace.Flow {
+				if tc.cancels && ev.Kind() == "tool_call" {
+					return trace.Cancel
+				}
+				return trace.Continue
+			})
+			steer, in := session.NewSteer()
+			f.model.Push(during(func() {
+				late.Store(true)
+				steer.Say("use tabs")
+				if tc.interrupt {
+					steer.Interrupt(session.AfterTools)
+				}
+			}, read("a")), scripted.Say("never asked"))
+			c := task.Contract{Budget: budget.Limits{Duration: time.Hour}}
+			turn := f.turn(f.open(), "go", session.WithSteer(in), session.WithContract(c))
+			if turn.Outcome.Kind != tc.want || turn.Outcome.Steps != 1 || len(f.model.Requests()) != 1 {
+				t.Errorf("%s after %d completions, want %s", turn.Outcome, len(f.model.Requests()), tc.want)
+			}
+			if diff := cmp.Diff(tc.back, turn.Undelivered.Messages); diff != "" {
+				t.Errorf("handed back: %s", diff)
+			}
+			heard := 0
+			for o, err := range f.store.Observations(ctx, turn.RunID) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(o.Text, "use tabs") {
+					heard++
+				}
+			}
+			if want := 1 - len(tc.back); heard != want {
+				t.Errorf("the words stand in the ledger %d times, want %d", heard, want)
+			}
+		})
 	}
 }

@@ -101,6 +101,28 @@ func TestARunThatCrashesAgainStillLooksLeftBehind(t *testing.T) {
 	}
 }
 
+// A drive that died is over once another one has the run.
+func TestADriveThatDiedEndsWhereTheNextBegins(t *testing.T) {
+	clock := newClock()
+	s := newFile(t, WithClock(clock.Now))
+	d := start(t, s, RunStart{LeaseTTL: time.Minute})
+	commit(t, s, d, aStep(1))
+	abandon(d)
+	clock.Advance(time.Hour)
+	entered := clock.Now()
+	d2, _ := enter(t, s, d.RunID, EnterOptions{})
+	drives, err := s.Drives(context.Background(), d.RunID)
+	if err != nil || len(drives) != 2 {
+		t.Fatalf("%d drives, %v", len(drives), err)
+	}
+	if dead := drives[0]; !dead.EndedAt.Equal(entered) || dead.Outcome != "" {
+		t.Errorf("the first drive ended at %v with %q; want %v and no outcome", dead.EndedAt, dead.Outcome, entered)
+	}
+	if now := drives[1]; now.ID != d2.ID || !now.EndedAt.IsZero() {
+		t.Errorf("the second drive: %+v", now)
+	}
+}
+
 func TestWhichRunsCannotBeResumed(t *testing.T) {
 	ctx := context.Background()
 	s := newFile(t)

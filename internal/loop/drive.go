@@ -333,11 +333,18 @@ func (d *drive) drive(ctx context.Context) (*trace.Result, error) {
 
 // withDeadline bounds ctx by the end of the run's time.
 func (d *drive) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := d.contract.Budget.Deadline(d.startedAt)
+	left, ok := d.timeLeft()
 	if !ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, deadline.Sub(d.now()), errTimeBudget)
+	return context.WithTimeoutCause(ctx, left, errTimeBudget)
+}
+
+// timeLeft is what the run still has of its time, and false when that has no bound. A
+// clock that was set back gives it no more than it had at first.
+func (d *drive) timeLeft() (time.Duration, bool) {
+	bound := d.contract.Budget.Duration
+	return bound - d.elapsed(), bound > 0
 }
 
 // prologue is what comes before the first completion of a drive. An outcome

@@ -42,3 +42,15 @@ func TestARepositoryAboveTheWorkspaceIsChangedOnlyWhereTheContractSaysSo(t *test
 		}
 	}
 }
+
+func TestACommitOfTheAgentIsByTheAuthorOfTheContract(t *testing.T) {
+	f := newFixture(t)
+	f.host.Policy = policy.Permissive()
+	f.git(".", "init", "-q")
+	f.write("in.txt", "new\n")
+	f.script(stageAndCommit...)
+	f.must(trace.Finished, func(c *task.Contract) { c.Identity = task.Identity{Name: "Release Robot", Email: "robot@example.com"} })
+	if got := f.git(".", "log", "-1", "--format=%an <%ae>, %cn <%ce>"); got != "Release Robot <robot@example.com>, Release Robot <robot@example.com>\n" {
+		t.Errorf("the commit is by %q", got)
+	}
+}

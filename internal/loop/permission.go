@@ -315,6 +315,7 @@ func (d *drive) applyDecision(ctx context.Context, st *step, c *call, asks []jud
 	}
 	d.emit(st.n, trace.ApprovalDecided{Act: row.Act, Target: row.Target, Decision: decision})
 	if row.Verdict != store.Approve {
+		c.denied = &row
 		c.refuse(st.n, fmt.Sprintf("%s denied", row.Act), prompt.Denied(policy.Act(row.Act), row.Target, prompt.Bound(row.Reason, d.entryCap, trace.ObsError)))
 		return false, nil
 	}

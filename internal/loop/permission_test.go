@@ -593,6 +593,39 @@ type hosted struct {
 
 func (h hosted) Endpoints() []string { return h.urls }
 
+// Who is told that a provider cannot be asked learns whether a rule or a person said
+// no, and in the second case why.
+func TestADenialOfTheProvidersHostIsNoRefusalByARule(t *testing.T) {
+	const url = "https://api.example.com/v1"
+	said := approve.ApproverFunc(func(context.Context, approve.Request) (approve.Decision, error) {
+		return approve.Deny("not at night"), nil
+	})
+	for _, tc := range []struct {
+		name     string
+		pol      policy.Policy
+		approver approve.Approver
+		want     policy.RefusedError
+	}{
+		{"by a person", open.AskNet("*"), said, policy.RefusedError{Denied: true, Reason: "not at night"}},
+		{"by a rule", open.DenyNet("api.example.com"), said, policy.RefusedError{Rule: "api.example.com", Layer: "test"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.model(hosted{scripted.New(scripted.Say("never asked")), []string{url}})
+			f.host.Policy, f.host.Approver = tc.pol, tc.approver
+			res, err := f.run()
+			var refused *policy.RefusedError
+			if res.Outcome.Kind != trace.Refused || !errors.As(err, &refused) {
+				t.Fatalf("%s, %v", res.Outcome, err)
+			}
+			tc.want.Act, tc.want.Target = policy.Net, "api.example.com:443"
+			if *refused != tc.want {
+				t.Errorf("refused %+v, want %+v", *refused, tc.want)
+			}
+		})
+	}
+}
+
 func TestTheProvidersHostIsAskedAboutBeforeTheFirstCompletion(t *testing.T) {
 	const url = "https://api.example.com/v1"
 	for _, tc := range []struct {

@@ -127,8 +127,8 @@ func total(u *provider.Usage) int64 {
 // waitsTooLong reports whether a wait would outlast the run's time: then it
 // ends at once instead of sleeping towards its deadline.
 func (d *drive) waitsTooLong(wait time.Duration) bool {
-	deadline, ok := d.contract.Budget.Deadline(d.startedAt)
-	return ok && d.now().Add(wait).After(deadline)
+	left, ok := d.timeLeft()
+	return ok && wait > left
 }
 
 // sleep waits, unless the context ends first. Evidence is written before, since

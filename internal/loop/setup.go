@@ -243,7 +243,11 @@ func (d *drive) authorise(ctx context.Context) (*trace.Outcome, error) {
 		if err != nil {
 			return out, err
 		}
-		return out, fmt.Errorf("provider %s cannot be asked: %w", d.host.Provider.Name(), j.verdict.Refusal(j.need))
+		refusal := j.verdict.Refusal(j.need)
+		if p := c.denied; p != nil { // and not the rule that had it asked
+			refusal = &policy.RefusedError{Act: j.need.Act, Target: refusal.Target, Denied: true, Reason: p.Reason}
+		}
+		return out, fmt.Errorf("provider %s cannot be asked: %w", d.host.Provider.Name(), refusal)
 	}
 	return nil, nil
 }

@@ -154,6 +154,7 @@ type call struct {
 	grant *grant // a person has already agreed to this very act
 
 	approved *store.PendingApproval // the request whose answer lets it happen; nil: nobody was asked
+	denied   *store.PendingApproval // the request whose answer forbids it
 
 	journal *journal // of what it writes; made when it first needs a workspace
 

@@ -99,6 +99,32 @@ func TestARequestThatTheDeadlineCutOffStaysOpenForALongerRun(t *testing.T) {
 	}
 }
 
+// A clock that was set back since the run began gives it no more time than it had.
+func TestAClockThatWasSetBackGivesARunNoMoreTime(t *testing.T) {
+	f := newFixture(t)
+	f.host.Clock = func() time.Time { return time.Now().Add(-24 * time.Hour) }
+	f.script(func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Second):
+			return scripted.Say("done")(ctx, req)
+		}
+	})
+	f.must(trace.TimeBudgetExceeded, func(c *task.Contract) { c.Budget.Duration = 50 * time.Millisecond })
+
+	f = newFixture(t)
+	f.host.Clock = func() time.Time { return time.Now().Add(-24 * time.Hour) }
+	f.script(scripted.FailKind(provider.Server, "down"), scripted.Say("never asked"))
+	res, err := f.run(func(c *task.Contract) {
+		c.Budget.Duration = 20 * time.Second
+		c.Retry = provider.RetryPolicy{Base: 30 * time.Second, Max: 30 * time.Second}
+	})
+	if err == nil || res.Outcome.Kind != trace.EscalatedRetryable {
+		t.Errorf("a wait that outlasts the run: %s, %v", res.Outcome, err)
+	}
+}
+
 func TestWhatACommandStartedEndsWithTheTimeOfTheRun(t *testing.T) {
 	f := newFixture(t, command("sh", "-c", "(while :; do echo x >> beats; sleep 0.02; done) & wait"))
 	f.must(trace.TimeBudgetExceeded, lasting(1500*time.Millisecond))
