@@ -56,6 +56,7 @@ type drive struct {
 	removeTemp func() error
 	offLimits  []string // files of the store in the workspace, relative to it
 	narrowed   sync.Map // keys of calls whose narrower boundary was told
+	rungs      rungs
 	guarded    guarded
 	hidden     hidden // from its commands
 	egress     egress
@@ -506,6 +507,7 @@ func (d *drive) settle(st *step) {
 	}
 	st.tokens, d.owed = st.tokens+d.owed, 0 // of whoever was asked for permission
 	d.tellUnasked(st)
+	d.tellRungs(st)
 	d.tellGuarded(st)
 	st.moved = d.moved(st)
 	d.judgeAnswer(st)

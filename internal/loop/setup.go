@@ -192,7 +192,7 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	if d.selected = applied; !d.classifies || d.settled {
 		d.recordContainment(applied)
 	}
-	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
+	d.emit(0, containedEvent(applied))
 	return nil
 }
 
