@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,6 +107,33 @@ func (d *drive) tellRungs(st *step) {
 	}
 }
 
+// maxWithheld is how many commands in a row may be refused because the host cannot hold
+// what the caller requires of their boundary.
+const maxWithheld = 3
+
+// startCommand is the one way in which a drive starts a process.
+func (d *drive) startCommand(ctx context.Context, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Process, error) {
+	pr, err := sandbox.Start(ctx, cmd, d.hidden.from(ctx, d.workspace, p))
+	switch {
+	case err == nil:
+		d.withheld.Store(0)
+	case errors.Is(err, sandbox.ErrRequired):
+		d.withheld.Add(1)
+	}
+	return pr, err
+}
+
+// boundaryLost is the error of a run whose commands are refused one after the other,
+// though the boundary could be had when it began. A model can do nothing about it, so
+// the run is left for a resume, on this host or on a better one.
+func (d *drive) boundaryLost() error {
+	n := d.withheld.Load()
+	if n < maxWithheld {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.ErrRequired, Op: "start commands", Err: fmt.Errorf("%d of them in a row were not started", n)}
+}
+
 // commandBegan records a contained command before anything is known of its end, so
 // that one which takes the harness with it is on record all the same.
 func (d *drive) commandBegan(step int, a sandbox.Applied, what string) {
@@ -182,7 +210,7 @@ func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line 
 func (l *line) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
 	p := l.d.profile
 	p.Limits.Wall = 0
-	pr, err := sandbox.Start(ctx, cmd, l.d.hidden.from(ctx, l.d.workspace, p))
+	pr, err := l.d.startCommand(ctx, cmd, p)
 	if err == nil {
 		l.began(pr.Applied())
 	}

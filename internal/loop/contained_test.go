@@ -5,6 +5,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/task"
@@ -213,6 +215,47 @@ func TestABoundaryThatIsNotTheAnnouncedOneIsToldWithItsReason(t *testing.T) {
 	}
 	contains(t, "what the model is told", st.notes[0].Text, "linux-landlock as announced", floor.String(), floor.Why[0])
 	contains(t, "the log", log.String(), "another sandbox than was announced", floor.Why[0])
+}
+
+// Each command that cannot be contained as required is an observation; a run in which
+// all of them are goes on for no longer than it takes to be sure.
+func TestARunWhoseRequiredBoundaryIsLostStops(t *testing.T) {
+	f := newFixture(t)
+	var d *drive
+	with := func(set func(p *sandbox.Profile), turn scripted.Turn) scripted.Turn {
+		return func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+			set(&d.profile)
+			return turn(ctx, req)
+		}
+	}
+	lose := func(p *sandbox.Profile) { p.ForceFloor, p.Require.Writes = true, true }
+	regain := func(p *sandbox.Profile) { p.ForceFloor, p.Require.Writes = false, false }
+	m := f.script(
+		with(lose, command("echo", "1")), with(lose, shellCall("echo 2")),
+		with(regain, command("echo", "3")),
+		with(lose, command("echo", "4")), with(lose, shellCall("echo 5")), with(lose, command("echo", "6")),
+		scripted.Say("done"),
+	)
+	var err error
+	if d, err = newDrive(t.Context(), f.host.withDefaults(), f.contract()); err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	res, err := d.drive(t.Context())
+	if !errors.Is(err, sandbox.ErrRequired) || res.Outcome.Kind != "" || res.Outcome.Steps != 6 || len(m.Requests()) != 6 {
+		t.Fatalf("%d requests, outcome %+v, %v", len(m.Requests()), res.Outcome, err)
+	}
+	contains(t, "what the model is told", m.Requests()[5].User, "writes cannot be confined")
+	var ran []string
+	for _, row := range f.contained(res.RunID) {
+		if strings.Contains(row, " exec ") {
+			ran = append(ran, row)
+		}
+	}
+	same(t, "commands", ran, []string{"3 exec echo 3"})
 }
 
 // The ceiling of the caller bounds the line, not each of its stages.

@@ -57,6 +57,7 @@ type drive struct {
 	offLimits  []string // files of the store in the workspace, relative to it
 	narrowed   sync.Map // keys of calls whose narrower boundary was told
 	rungs      rungs
+	withheld   atomic.Int64 // commands in a row that the host could not contain as required
 	guarded    guarded
 	hidden     hidden // from its commands
 	egress     egress
@@ -413,6 +414,9 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 		return nil, err // nothing of the step happened, its outcome least of all
 	} else if err != nil || out != nil {
 		return out, err
+	}
+	if err := d.boundaryLost(); err != nil {
+		return nil, err
 	}
 	if d.planning { // there is no work to judge, and judging it may run commands
 		return nil, nil
