@@ -53,11 +53,16 @@ type (
 		Boundary     bool   `json:"boundary"`
 		Instructions bool   `json:"instructions"`
 	}
-	// Contained tells how the run's commands are contained, once for each drive.
+	// Contained tells how the run's commands are contained, once for each drive, and
+	// once for each call that is contained more narrowly. Egress is what its commands
+	// reach of the network, as sandbox.EgressScope has it; Scrubbed counts the variables
+	// that were taken out of their environment.
 	Contained struct {
-		Mode    string `json:"mode"`
-		Backend string `json:"backend"`
-		Roots   int    `json:"roots"`
+		Mode     string `json:"mode"`
+		Backend  string `json:"backend"`
+		Roots    int    `json:"roots"`
+		Egress   string `json:"egress"`
+		Scrubbed int    `json:"scrubbed"`
 	}
 	// Token is a piece of the answer as it streams in. Provisional: a retry
 	// streams again.

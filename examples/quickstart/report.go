@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 
+	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
 )
@@ -31,7 +33,11 @@ func report(ctx context.Context, out io.Writer, st *store.Store, run trace.RunID
 			return err
 		}
 		if e.Kind == "containment" {
-			fmt.Fprintf(out, "%s: %s\n", e.Backend, e.Detail)
+			var applied sandbox.Applied
+			if err := json.Unmarshal([]byte(e.Detail), &applied); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, applied)
 		}
 	}
 	sum, err := st.RunSummary(ctx, run)

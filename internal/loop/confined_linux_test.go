@@ -48,7 +48,7 @@ func TestACommandIsConfinedWithoutAWordOfTheCaller(t *testing.T) {
 	if names, _ := os.ReadDir(outside); len(names) != 0 || f.read("in") == "" {
 		t.Errorf("outside there is %v, inside %q", names, f.read("in"))
 	}
-	if told := f.told(); len(told) != 1 || told[0].Mode != "workspace-write" || told[0].Roots != 1 || !sandbox.Rung(told[0].Backend).ConfinesWrites() {
+	if told := f.told(); len(told) != 1 || told[0].Mode != "workspace-write" || told[0].Roots != 1 || told[0].Egress != "none" || !sandbox.Rung(told[0].Backend).ConfinesWrites() {
 		t.Errorf("told of %+v", told)
 	}
 	if rows := f.contained(res.RunID); len(rows) != 3 {
@@ -64,7 +64,7 @@ func TestACommandIsConfinedWithoutAWordOfTheCaller(t *testing.T) {
 	if names, _ := os.ReadDir(outside); len(names) != 1 {
 		t.Errorf("outside there is %v", names)
 	}
-	if told := f.told(); len(told) != 1 || told[0] != (trace.Contained{Mode: "full-access", Backend: "none"}) {
+	if told := f.told(); len(told) != 1 || told[0] != (trace.Contained{Mode: "full-access", Backend: "none", Egress: "open"}) {
 		t.Errorf("told of %+v", told)
 	}
 	if rows := f.contained(res.RunID); len(rows) != 0 {

@@ -2,11 +2,15 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/initorigin/io-harness-go/internal/builtin"
+	"github.com/initorigin/io-harness-go/internal/prompt"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/store"
@@ -28,11 +32,106 @@ func (d *drive) sandboxed(step int, e store.SandboxEvent) {
 // recordContainment records how the commands of the drive are contained, and by
 // name what their environment lacks and what it was told to keep.
 func (d *drive) recordContainment(a sandbox.Applied) {
-	d.lease.Record(store.SandboxEvent{Kind: "containment", Backend: string(a.Rung), Detail: a.String()})
+	if len(a.Why) > 0 {
+		d.log.Info("a stronger sandbox cannot be had for commands", "run", d.runID(), "rung", a.Rung, "why", a.Why)
+	}
+	d.recordApplied(0, a)
 	if d.profile.Mode.Contained() {
 		_, scrubbed := sandbox.Environ(d.profile)
 		d.lease.Record(store.SandboxEvent{Kind: "env_scrub", Detail: scrubbed.String()})
 	}
+}
+
+// recordApplied records everything that is known of a boundary: what it holds, by
+// which means, and why it is no stronger one.
+func (d *drive) recordApplied(step int, a sandbox.Applied) {
+	a.Scrubbed = nil // has a row of its own
+	detail, err := json.Marshal(a)
+	if err != nil { // it is plain data
+		detail = []byte(a.String())
+	}
+	d.lease.Record(store.SandboxEvent{Step: step, Kind: "containment", Backend: string(a.Rung), Detail: string(detail)})
+}
+
+// containedEvent is what watchers are told of a boundary.
+func containedEvent(a sandbox.Applied) trace.Contained {
+	return trace.Contained{
+		Mode: string(a.Mode), Backend: string(a.Rung), Roots: len(a.Roots),
+		Egress: string(a.Egress), Scrubbed: len(a.Scrubbed),
+	}
+}
+
+// rungs are those that commands of the drive started on beside the one that was
+// announced. The zero value is none.
+type rungs struct {
+	mu    sync.Mutex
+	known []sandbox.Rung
+	news  []sandbox.Applied // not told to the model yet
+}
+
+// add takes a boundary, and reports whether it is the first on its rung.
+func (r *rungs) add(a sandbox.Applied) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Contains(r.known, a.Rung) {
+		return false
+	}
+	r.known, r.news = append(r.known, a.Rung), append(r.news, a)
+	return true
+}
+
+func (r *rungs) take() []sandbox.Applied {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news := r.news
+	r.news = nil
+	return news
+}
+
+// noticeRung records a boundary that is not the announced one: its apparatus could not
+// be built for this command, or what must be hidden has changed.
+func (d *drive) noticeRung(step int, a sandbox.Applied) {
+	if a.Rung == d.selected.Rung || a.Mode != d.selected.Mode || !d.rungs.add(a) {
+		return
+	}
+	d.recordApplied(step, a)
+	d.log.Warn("a command has another sandbox than was announced", "run", d.runID(), "step", step,
+		"announced", d.selected.Rung, "rung", a.Rung, "why", a.Why)
+}
+
+// tellRungs tells the model of it, with the step: what its system block says is not
+// what it got.
+func (d *drive) tellRungs(st *step) {
+	for _, a := range d.rungs.take() {
+		st.notes = append(st.notes, note(st.n, prompt.OtherBoundary(a.String(), string(d.selected.Rung), a.Why)))
+	}
+}
+
+// maxWithheld is how many commands in a row may be refused because the host cannot hold
+// what the caller requires of their boundary.
+const maxWithheld = 3
+
+// startCommand is the one way in which a drive starts a process.
+func (d *drive) startCommand(ctx context.Context, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Process, error) {
+	pr, err := sandbox.Start(ctx, cmd, d.hidden.from(ctx, d.workspace, p))
+	switch {
+	case err == nil:
+		d.withheld.Store(0)
+	case errors.Is(err, sandbox.ErrRequired):
+		d.withheld.Add(1)
+	}
+	return pr, err
+}
+
+// boundaryLost is the error of a run whose commands are refused one after the other,
+// though the boundary could be had when it began. A model can do nothing about it, so
+// the run is left for a resume, on this host or on a better one.
+func (d *drive) boundaryLost() error {
+	n := d.withheld.Load()
+	if n < maxWithheld {
+		return nil
+	}
+	return &sandbox.Error{Kind: sandbox.ErrRequired, Op: "start commands", Err: fmt.Errorf("%d of them in a row were not started", n)}
 }
 
 // commandBegan records a contained command before anything is known of its end, so
@@ -45,6 +144,7 @@ func (d *drive) commandBegan(step int, a sandbox.Applied, what string) {
 	if len(what) > maxCommandText {
 		what = strings.ToValidUTF8(what[:maxCommandText], "") + "…"
 	}
+	d.noticeRung(step, a)
 	d.sandboxed(step, store.SandboxEvent{Kind: "create", Backend: string(a.Rung), Detail: string(a.Mode)})
 	d.sandboxed(step, store.SandboxEvent{Kind: "exec", Backend: string(a.Rung), Detail: what})
 }
@@ -55,7 +155,7 @@ func (d *drive) spawnNarrowed(ctx context.Context, c tool.Call, cmd sandbox.Cmd,
 	if p.Mode != d.profile.Mode && p.Mode.Contained() {
 		if _, told := d.narrowed.LoadOrStore(c.Key, true); !told {
 			if a, err := sandbox.Plan(ctx, p); err == nil {
-				d.emit(c.Step, trace.Contained{Mode: string(a.Mode), Backend: string(a.Rung), Roots: len(a.Roots)})
+				d.emit(c.Step, containedEvent(a))
 			}
 		}
 	}
@@ -110,7 +210,7 @@ func (d *drive) beginLine(c tool.Call, text string, detached bool) builtin.Line 
 func (l *line) Start(ctx context.Context, cmd sandbox.Cmd) (*sandbox.Process, error) {
 	p := l.d.profile
 	p.Limits.Wall = 0
-	pr, err := sandbox.Start(ctx, cmd, l.d.hidden.from(ctx, l.d.workspace, p))
+	pr, err := l.d.startCommand(ctx, cmd, p)
 	if err == nil {
 		l.began(pr.Applied())
 	}

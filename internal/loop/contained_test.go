@@ -4,12 +4,17 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/sandbox"
 	"github.com/initorigin/io-harness-go/task"
@@ -109,7 +114,9 @@ func TestALineSaysUnderWhichBoundariesItsCommandsRan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, fmt.Sprintf("%s %s %s", e.Kind, e.Backend, e.Detail))
+		if e.Kind != "containment" {
+			rows = append(rows, fmt.Sprintf("%s %s %s", e.Kind, e.Backend, e.Detail))
+		}
 	}
 	var want []string
 	for _, r := range []sandbox.Rung{sandbox.RungNamespaces, sandbox.RungFloor} {
@@ -119,6 +126,136 @@ func TestALineSaysUnderWhichBoundariesItsCommandsRan(t *testing.T) {
 		want = append(want, fmt.Sprintf("destroy %s exit 2", r))
 	}
 	same(t, "rows", rows[max(0, len(rows)-len(want)):], want)
+}
+
+// containment are the boundaries that are on record for a run, in their order.
+func (f *fixture) containment(id trace.RunID) (out []sandbox.Applied) {
+	f.t.Helper()
+	for e, err := range f.store.SandboxEvents(context.Background(), id) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if e.Kind != "containment" {
+			continue
+		}
+		var a sandbox.Applied
+		if err := json.Unmarshal([]byte(e.Detail), &a); err != nil {
+			f.t.Fatalf("the row %+v: %v", e, err)
+		}
+		if string(a.Rung) != e.Backend {
+			f.t.Errorf("the row %+v names two rungs", e)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// What holds, by which means and why it is no more can be read from the trace, and
+// watchers are told of it in short.
+func TestTheTraceSaysWhatTheBoundaryHoldsAndWhy(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-of-the-host")
+	f := newFixture(t, scripted.Say("done"))
+	res := f.must(trace.Finished, func(c *task.Contract) {
+		c.Sandbox.ForceFloor = true
+		c.Sandbox.Limits = sandbox.Limits{Wall: time.Minute}
+	})
+	rows := f.containment(res.RunID)
+	if len(rows) != 1 {
+		t.Fatalf("rows %+v", rows)
+	}
+	a := rows[0]
+	if a.Rung != sandbox.RungFloor || a.Mode != sandbox.WorkspaceWrite || a.Kill == "" || a.Egress != sandbox.EgressOpen || len(a.Roots) != 1 ||
+		!slices.Equal(a.Caps, []sandbox.Cap{sandbox.CapWall}) || !slices.Equal(a.Why, []string{"the floor was asked for"}) || a.Scrubbed != nil {
+		t.Errorf("on record: %+v", a)
+	}
+	for _, ev := range f.seen.all {
+		if c, ok := ev.Fact.(trace.Contained); ok {
+			if c.Scrubbed == 0 || c.Egress != "open" || c.Roots != 1 {
+				t.Errorf("told of %+v", c)
+			}
+			return
+		}
+	}
+	t.Error("nobody was told")
+}
+
+// A command that gets less than was announced is on record with the reason, and the
+// model, whose system block says otherwise, is told once.
+func TestABoundaryThatIsNotTheAnnouncedOneIsToldWithItsReason(t *testing.T) {
+	f := newFixture(t)
+	var log strings.Builder
+	f.host.Log = slog.New(slog.NewTextHandler(&log, nil))
+	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	d.selected = sandbox.Applied{Rung: sandbox.RungLandlock, Mode: sandbox.WorkspaceWrite}
+	floor := sandbox.Applied{Rung: sandbox.RungFloor, Mode: sandbox.WorkspaceWrite, Why: []string{"linux-landlock: no room for a ruleset"}}
+	before := len(f.containment(d.runID()))
+	d.commandBegan(1, d.selected, "a")
+	for _, a := range []sandbox.Applied{floor, floor, {Rung: sandbox.RungFloor, Mode: sandbox.ReadOnly}, {Rung: sandbox.RungNone, Mode: sandbox.FullAccess}} {
+		d.commandBegan(1, a, "b")
+	}
+	if err := d.lease.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rows := f.containment(d.runID())[before:]
+	if len(rows) != 1 || rows[0].Rung != sandbox.RungFloor || !slices.Equal(rows[0].Why, floor.Why) {
+		t.Errorf("on record: %+v", rows)
+	}
+	st := &step{n: 1}
+	d.tellRungs(st)
+	d.tellRungs(st)
+	if len(st.notes) != 1 {
+		t.Fatalf("the model is told %d times", len(st.notes))
+	}
+	contains(t, "what the model is told", st.notes[0].Text, "linux-landlock as announced", floor.String(), floor.Why[0])
+	contains(t, "the log", log.String(), "another sandbox than was announced", floor.Why[0])
+}
+
+// Each command that cannot be contained as required is an observation; a run in which
+// all of them are goes on for no longer than it takes to be sure.
+func TestARunWhoseRequiredBoundaryIsLostStops(t *testing.T) {
+	f := newFixture(t)
+	var d *drive
+	with := func(set func(p *sandbox.Profile), turn scripted.Turn) scripted.Turn {
+		return func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+			set(&d.profile)
+			return turn(ctx, req)
+		}
+	}
+	lose := func(p *sandbox.Profile) { p.ForceFloor, p.Require.Writes = true, true }
+	regain := func(p *sandbox.Profile) { p.ForceFloor, p.Require.Writes = false, false }
+	m := f.script(
+		with(lose, command("echo", "1")), with(lose, shellCall("echo 2")),
+		with(regain, command("echo", "3")),
+		with(lose, command("echo", "4")), with(lose, shellCall("echo 5")), with(lose, command("echo", "6")),
+		scripted.Say("done"),
+	)
+	var err error
+	if d, err = newDrive(t.Context(), f.host.withDefaults(), f.contract()); err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.start(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	res, err := d.drive(t.Context())
+	if !errors.Is(err, sandbox.ErrRequired) || res.Outcome.Kind != "" || res.Outcome.Steps != 6 || len(m.Requests()) != 6 {
+		t.Fatalf("%d requests, outcome %+v, %v", len(m.Requests()), res.Outcome, err)
+	}
+	contains(t, "what the model is told", m.Requests()[5].User, "writes cannot be confined")
+	var ran []string
+	for _, row := range f.contained(res.RunID) {
+		if strings.Contains(row, " exec ") {
+			ran = append(ran, row)
+		}
+	}
+	same(t, "commands", ran, []string{"3 exec echo 3"})
 }
 
 // The ceiling of the caller bounds the line, not each of its stages.

@@ -56,6 +56,8 @@ type drive struct {
 	removeTemp func() error
 	offLimits  []string // files of the store in the workspace, relative to it
 	narrowed   sync.Map // keys of calls whose narrower boundary was told
+	rungs      rungs
+	withheld   atomic.Int64 // commands in a row that the host could not contain as required
 	guarded    guarded
 	hidden     hidden // from its commands
 	egress     egress
@@ -420,6 +422,9 @@ func (d *drive) step(ctx context.Context, n int) (*trace.Outcome, error) {
 	} else if err != nil || out != nil {
 		return out, err
 	}
+	if err := d.boundaryLost(); err != nil {
+		return nil, err
+	}
 	if d.planning { // there is no work to judge, and judging it may run commands
 		return nil, nil
 	}
@@ -513,6 +518,7 @@ func (d *drive) settle(st *step) {
 	}
 	st.tokens, d.owed = st.tokens+d.owed, 0 // of whoever was asked for permission
 	d.tellUnasked(st)
+	d.tellRungs(st)
 	d.tellGuarded(st)
 	st.moved = d.moved(st)
 	d.judgeAnswer(st)

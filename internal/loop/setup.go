@@ -106,7 +106,7 @@ func emptied(env []string, rules scrub.Rules) (vars []string) {
 // spawn is the one way in which a drive starts a process and waits for it. what
 // names it in the trace.
 func (d *drive) spawn(ctx context.Context, n int, what string, cmd sandbox.Cmd, p sandbox.Profile) (*sandbox.Result, error) {
-	pr, err := sandbox.Start(ctx, cmd, d.hidden.from(ctx, d.workspace, p))
+	pr, err := d.startCommand(ctx, cmd, p)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (d *drive) composeSystem(ctx context.Context) error {
 	if d.selected = applied; !d.classifies || d.settled {
 		d.recordContainment(applied)
 	}
-	d.emit(0, trace.Contained{Mode: string(applied.Mode), Backend: string(applied.Rung), Roots: len(applied.Roots)})
+	d.emit(0, containedEvent(applied))
 	return nil
 }
 

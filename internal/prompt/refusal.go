@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/initorigin/io-harness-go/policy"
 )
 
 // The functions of this file answer a call that did not happen or went wrong.
@@ -183,6 +185,16 @@ func ImagesLost(n int) string {
 func GuardedChanged(paths []string) string {
 	return message("[protected places] A command made or changed " + labels(paths) +
 		". Such places are run or obeyed later, outside of your limits, so this is on record. Undo it unless the task asks for exactly that.")
+}
+
+// OtherBoundary tells that commands started inside another boundary than the one that
+// was announced: what holds there, and why.
+func OtherBoundary(holds, announced string, why []string) string {
+	text := "[sandbox] A command was not started under " + label(announced) + " as announced. What held for it: " + policy.Escape(holds) + "."
+	if len(why) > 0 {
+		text += " The reason: " + labels(why) + "."
+	}
+	return message(text)
 }
 
 // GuardedChangedBetween tells of such places that were changed when the run was cut off
