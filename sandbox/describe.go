@@ -16,7 +16,7 @@ func (s *spec) describe(ch choice, base Applied) Applied {
 	a.Egress = egressScope(ch.rung, p.Egress)
 	a.Kill = s.killScope(ch.rung)
 	a.Reads = len(s.denied) == 0
-	a.LocalSockets, a.Environ = true, true
+	a.LocalSockets, a.Environ = true, !hardened()
 	a.Caps, a.Uncapped = s.caps(ch.rung)
 	if ch.rung == RungBubblewrap {
 		a.Seccomp = s.host.Seccomp.Works
