@@ -19,6 +19,8 @@ const (
 	// ExecTimeout bounds one command: long enough for the test suite of a
 	// middle-sized project.
 	ExecTimeout = 900 * time.Second
+	// MaxKillGrace bounds Contract.KillGrace: a run's end waits for as long.
+	MaxKillGrace = time.Minute
 	// LeaseTTL is how long a driver that stopped renewing keeps its run: twice
 	// ExecTimeout, so that no command outlasts it.
 	LeaseTTL = 1800 * time.Second
@@ -91,6 +93,10 @@ type Contract struct {
 	// ExecTimeout bounds one command of the model. Zero means the constant
 	// ExecTimeout.
 	ExecTimeout time.Duration
+	// KillGrace is how long a line that was left running may take to end by itself
+	// when it is to be killed, by shell_kill or at the end of the run: it gets SIGTERM
+	// first, where the system has that. Zero kills at once. At most MaxKillGrace.
+	KillGrace time.Duration
 
 	// Toolchain changes the commands of the project's toolchain, by ecosystem
 	// ("go", "node", …): only those of the one that is detected apply, and a name

@@ -24,6 +24,7 @@ type stored struct {
 	Sandbox          sandbox.Profile      `json:"sandbox,omitzero"`
 	GateSandbox      *sandbox.Profile     `json:"gate_sandbox,omitempty"`
 	ExecTimeout      time.Duration        `json:"exec_timeout,omitempty"`
+	KillGrace        time.Duration        `json:"kill_grace,omitempty"`
 	Toolchain        toolchain.Overrides  `json:"toolchain,omitempty"`
 	Identity         Identity             `json:"identity,omitzero"`
 	ParentRepository bool                 `json:"parent_repository,omitempty"`
@@ -49,7 +50,7 @@ type stored struct {
 // the run's row holds, and Tools, which are code.
 func (c Contract) Marshal() (json.RawMessage, error) {
 	s := stored{
-		Constraints: c.Constraints, OutputAttempts: c.OutputAttempts, Budget: c.Budget, Sandbox: c.Sandbox, GateSandbox: c.GateSandbox, ExecTimeout: c.ExecTimeout,
+		Constraints: c.Constraints, OutputAttempts: c.OutputAttempts, Budget: c.Budget, Sandbox: c.Sandbox, GateSandbox: c.GateSandbox, ExecTimeout: c.ExecTimeout, KillGrace: c.KillGrace,
 		Toolchain: c.Toolchain, Identity: c.Identity, ParentRepository: c.ParentRepository, Prompt: c.Prompt,
 		Retry: c.Retry, Stall: c.Stall, Context: c.Context, Compaction: c.Compaction, Images: c.Images, Memory: c.Memory, Effort: c.Effort, Model: c.Model,
 		Routing: c.Routing, Web: c.Web,
@@ -82,7 +83,7 @@ func (c Contract) Restore(raw json.RawMessage) (Contract, error) {
 	}
 	r := Contract{
 		Goal: c.Goal, Root: c.Root, Tools: c.Tools,
-		Constraints: s.Constraints, OutputAttempts: s.OutputAttempts, Budget: s.Budget, Sandbox: s.Sandbox, GateSandbox: s.GateSandbox, ExecTimeout: s.ExecTimeout,
+		Constraints: s.Constraints, OutputAttempts: s.OutputAttempts, Budget: s.Budget, Sandbox: s.Sandbox, GateSandbox: s.GateSandbox, ExecTimeout: s.ExecTimeout, KillGrace: s.KillGrace,
 		Toolchain: s.Toolchain, Identity: s.Identity, ParentRepository: s.ParentRepository, Prompt: s.Prompt,
 		Retry: s.Retry, Stall: s.Stall, Context: s.Context, Compaction: s.Compaction, Images: s.Images, Memory: s.Memory, Effort: s.Effort, Model: s.Model,
 		Routing: s.Routing, Web: s.Web,

@@ -74,7 +74,7 @@ func (c Contract) ValidateDefaults() error {
 		name  string
 		value int64
 	}{
-		{"ExecTimeout", int64(c.ExecTimeout)}, {"LeaseTTL", int64(c.LeaseTTL)},
+		{"ExecTimeout", int64(c.ExecTimeout)}, {"KillGrace", int64(c.KillGrace)}, {"LeaseTTL", int64(c.LeaseTTL)},
 		{"MaxReadChars", int64(c.MaxReadChars)}, {"OutputAttempts", int64(c.OutputAttempts)}, {"MaxParallelReads", int64(c.MaxParallelReads)},
 		{"Context.MaxTokens", int64(c.Context.MaxTokens)}, {"Compaction.Keep", int64(c.Compaction.Keep)},
 		{"Memory.MaxEntries", c.Memory.MaxEntries}, {"Memory.MaxChars", c.Memory.MaxChars}, {"Memory.MaxEntryChars", c.Memory.MaxEntryChars},
@@ -82,6 +82,9 @@ func (c Contract) ValidateDefaults() error {
 		if f.value < 0 {
 			errs = append(errs, bad(f.name, "is negative: zero means the default"))
 		}
+	}
+	if c.KillGrace > MaxKillGrace {
+		errs = append(errs, bad("KillGrace", "is %v, more than %v", c.KillGrace, MaxKillGrace))
 	}
 	if s := c.Context.Share; math.IsNaN(s) || s < 0 || s > 1 {
 		errs = append(errs, bad("Context.Share", "is %v: it must be above 0 and at most 1, or zero for the default", s))

@@ -125,8 +125,7 @@ func shellKill(e *Env) tool.Tool {
 				if err := e.Handles.snapshot(ctx, h); err != nil {
 					return tool.Result{}, err
 				}
-				h.kill("shell_kill")
-				<-h.done
+				e.Handles.kill(ctx, "shell_kill", h)
 			}
 			head := fmt.Sprintf("shell_kill handle %d: %s", n, h.state())
 			if was {

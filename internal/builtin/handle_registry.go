@@ -73,6 +73,7 @@ type HandleJournal interface {
 // End, which leaves none behind.
 type Handles struct {
 	journal HandleJournal
+	grace   time.Duration // from the request to end until the kill
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
@@ -83,9 +84,10 @@ type Handles struct {
 	over     bool                // End was called
 }
 
-// NewHandles makes the registry of a run.
-func NewHandles(j HandleJournal) *Handles {
-	h := &Handles{journal: j, live: map[int]*handle{}, past: map[int]HandleState{}}
+// NewHandles makes the registry of a run. A line that is to be killed has grace to end
+// when it is asked to.
+func NewHandles(j HandleJournal, grace time.Duration) *Handles {
+	h := &Handles{journal: j, grace: grace, live: map[int]*handle{}, past: map[int]HandleState{}}
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	return h
 }
@@ -265,6 +267,47 @@ func (h *handle) processes() []int {
 	return pids
 }
 
+// ask asks what runs of it to end, the last stage first. Nothing more of the line is
+// started.
+func (h *handle) ask(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over() {
+		h.killed, h.reason = true, reason
+	}
+	for _, p := range slices.Backward(h.procs) {
+		p.Terminate()
+	}
+}
+
+// kill ends handles and returns when nothing of them is left. They are asked first,
+// where there is grace, and are killed when that or ctx is over.
+func (hs *Handles) kill(ctx context.Context, reason string, all ...*handle) {
+	if hs.grace > 0 {
+		for _, h := range all {
+			h.ask(reason)
+		}
+		patience := time.NewTimer(hs.grace)
+		defer patience.Stop()
+	waiting:
+		for _, h := range all {
+			select {
+			case <-h.done:
+			case <-patience.C:
+				break waiting
+			case <-ctx.Done():
+				break waiting
+			}
+		}
+	}
+	for _, h := range all {
+		h.kill(reason)
+	}
+	for _, h := range all {
+		<-h.done
+	}
+}
+
 // kill ends it, the last stage first. It does not wait: done tells when nothing
 // of it is left.
 func (h *handle) kill(reason string) {
@@ -340,11 +383,8 @@ func (hs *Handles) End(ctx context.Context, step int) error {
 	hs.mu.Unlock()
 	var errs []error
 	all := hs.sorted()
+	hs.kill(ctx, "run ended", all...)
 	for _, h := range all {
-		h.kill("run ended")
-	}
-	for _, h := range all {
-		<-h.done
 		errs = append(errs, hs.settle(ctx, step, h))
 	}
 	hs.cancel(errRunOver)

@@ -79,8 +79,14 @@ func (d *diary) Over(_ context.Context, _, n int, s HandleState) error {
 // handleBench is a bench whose tools may leave lines running.
 func handleBench(t *testing.T) (*shellBench, *diary) {
 	t.Helper()
+	return patientBench(t, 0)
+}
+
+// patientBench is such a bench that lets a line end by itself when it is to be killed.
+func patientBench(t *testing.T, grace time.Duration) (*shellBench, *diary) {
+	t.Helper()
 	d := newDiary()
-	hs := NewHandles(d)
+	hs := NewHandles(d, grace)
 	t.Cleanup(func() {
 		if err := hs.End(context.Background(), 0); err != nil {
 			t.Error(err)
@@ -99,6 +105,91 @@ func (b *shellBench) poll(n int) string {
 	b.t.Helper()
 	text, _ := b.call("shell_poll", args("handle", n))
 	return text
+}
+
+// await waits for a file that a line makes.
+func (b *shellBench) await(name string) {
+	b.t.Helper()
+	for range 2000 {
+		if b.exists(name) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	b.t.Fatalf("%s was not made", name)
+}
+
+func TestALineMayEndByItselfBeforeItIsKilled(t *testing.T) {
+	const tidy = `sh -c 'trap "echo tidied; exit 0" TERM; touch up; while :; do sleep 0.02; done'`
+	const deaf = `sh -c 'trap "" TERM; touch up; while :; do sleep 0.02; done'`
+	kill := func(b *shellBench) string {
+		b.t.Helper()
+		text, _ := b.call("shell_kill", args("handle", 1))
+		return text
+	}
+	t.Run("one that heeds", func(t *testing.T) {
+		b, d := patientBench(t, time.Minute)
+		b.start(tidy)
+		b.await("up")
+		if text := kill(b); !strings.Contains(text, "exited 0") || !strings.Contains(text, "tidied") {
+			t.Errorf("it ended so: %s", text)
+		}
+		if s := d.over[1]; s.Killed || s.Code == nil || *s.Code != 0 {
+			t.Errorf("on record: %+v", s)
+		}
+	})
+	t.Run("one that does not", func(t *testing.T) {
+		b, d := patientBench(t, 50*time.Millisecond)
+		b.start(deaf)
+		b.await("up")
+		if text := kill(b); !strings.Contains(text, "killed") {
+			t.Errorf("it ended so: %s", text)
+		}
+		if s := d.over[1]; !s.Killed || s.Reason != "shell_kill" {
+			t.Errorf("on record: %+v", s)
+		}
+	})
+	t.Run("nothing more of the line begins", func(t *testing.T) {
+		b, _ := patientBench(t, time.Minute)
+		b.start(tidy + `; touch second`)
+		b.await("up")
+		kill(b)
+		if b.exists("second") {
+			t.Error("the next command of the line ran")
+		}
+	})
+	t.Run("at the end of the run", func(t *testing.T) {
+		b, d := patientBench(t, time.Minute)
+		b.start(tidy)
+		b.await("up")
+		if err := b.env.Handles.End(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if s := d.over[1]; s.Killed || s.Code == nil || *s.Code != 0 {
+			t.Errorf("on record: %+v", s)
+		}
+	})
+	t.Run("a cancelled caller waits for nobody", func(t *testing.T) {
+		b, d := patientBench(t, time.Hour)
+		b.start(deaf)
+		b.await("up")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.env.Handles.End(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s := d.over[1]; !s.Killed || s.Reason != "run ended" {
+			t.Errorf("on record: %+v", s)
+		}
+	})
+	t.Run("without grace nobody is asked", func(t *testing.T) {
+		b, d := handleBench(t)
+		b.start(tidy)
+		b.await("up")
+		if text := kill(b); strings.Contains(text, "tidied") || !d.over[1].Killed {
+			t.Errorf("it ended so: %s; %+v", text, d.over[1])
+		}
+	})
 }
 
 func TestAFloodIsPolledByItsNewestAndTheRestIsCounted(t *testing.T) {

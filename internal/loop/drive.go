@@ -183,7 +183,7 @@ func newDrive(ctx context.Context, h Host, c task.Contract) (*drive, error) {
 		d.close()
 		return nil, err
 	}
-	d.handles = builtin.NewHandles(handleJournal{d})
+	d.handles = builtin.NewHandles(handleJournal{d}, c.KillGrace)
 	d.catalogue = newCatalogue(d.libraryTools(), c.Tools)
 	if d.criterion, err = verify.Prepare(ctx, c.Verify, d.gateEnv(0)); err != nil {
 		d.close()

@@ -473,3 +473,19 @@ func TestWhatIsLeftRunningDiesWithAKilledHarness(t *testing.T) {
 		t.Errorf("events %v", f.seen.kinds())
 	}
 }
+
+func TestTheEndOfARunLetsALineEndByItself(t *testing.T) {
+	f := newFixture(t)
+	f.patient()
+	f.script(startCall(`sh -c 'trap "echo tidied > tidy; exit 0" TERM; touch up; while :; do sleep 0.02; done'`), until("up"), scripted.Say("done"))
+	res := f.must(trace.Finished, func(c *task.Contract) { c.KillGrace = time.Minute })
+	rows := f.handles(res.RunID)
+	if len(rows) != 1 || rows[0].State != store.HandleExited || rows[0].Code == nil || *rows[0].Code != 0 || f.read("tidy") != "tidied\n" {
+		t.Errorf("rows %+v, tidy %q", rows, f.read("tidy"))
+	}
+	for _, bad := range []time.Duration{-1, task.MaxKillGrace + 1} {
+		if _, err := f.run(func(c *task.Contract) { c.KillGrace = bad }); !errors.Is(err, task.ErrInvalid) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
