@@ -423,3 +423,18 @@ func FuzzParseShell(f *testing.F) {
 		agree(t, text, line)
 	})
 }
+
+func TestAPathThatLostItsSeparatorsIsHintedAt(t *testing.T) {
+	for _, tc := range []struct {
+		goos, program string
+		hint          bool
+	}{
+		{"windows", "C:repox.exe", true}, {"windows", "d:x", true},
+		{"windows", `C:\repo\x.exe`, false}, {"windows", "C:/repo/x.exe", false}, {"windows", "tool", false}, {"windows", "C:", false}, {"windows", "1:x", false},
+		{"linux", "C:repox.exe", false},
+	} {
+		if got := unescaped(tc.goos, tc.program); (got != "") != tc.hint {
+			t.Errorf("%s, %s: %q", tc.goos, tc.program, got)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/initorigin/io-harness-go/policy"
@@ -165,11 +166,21 @@ func (r *shellRun) unavailable(p shellPipeline) bool {
 			continue // said when its turn comes
 		}
 		if _, err := r.env.resolveIn(r.call.Workspace, s); errors.Is(err, sandbox.ErrMissing) {
-			r.stop, r.missing = fmt.Errorf("%q is not on this machine: %s", within(s.argv[0], 200), reason(err)), true
+			r.stop, r.missing = fmt.Errorf("%q is not on this machine: %s", within(s.argv[0], 200), reason(err)+unescaped(runtime.GOOS, s.argv[0])), true
 			return true
 		}
 	}
 	return false
+}
+
+// unescaped is a hint at a program of Windows whose path lost its separators: a
+// backslash outside of quotes escapes what follows, on every system.
+func unescaped(goos, program string) string {
+	drive := len(program) > 2 && program[1] == ':' && program[0]|0x20 >= 'a' && program[0]|0x20 <= 'z'
+	if goos != "windows" || !drive || program[2] == '/' || program[2] == '\\' {
+		return ""
+	}
+	return `. If its path was written with \: outside of quotes that is an escape, so put the path in quotes`
 }
 
 var errNoDirectory = errors.New("no such directory")
