@@ -48,6 +48,9 @@ func (d *drive) prepareCommands(ctx context.Context) error {
 	}
 	d.profile.Reads.Deny = append(slices.Clip(d.profile.Reads.Deny), denied...)
 	d.hidden.paths = denied
+	if d.profile.SharedTemp && d.profile.Mode.Contained() && liesIn(root, os.TempDir()) {
+		d.log.Warn("the workspace lies in the temporary directory that its commands share with other programs: they may write what lies beside it, and others may write it", "workspace", root)
+	}
 	if !d.profile.SharedTemp {
 		if d.profile.Temp, d.removeTemp, err = sandbox.NewTemp(); err != nil {
 			return err

@@ -63,16 +63,16 @@ func (d *drive) commandsWrite(path string) bool {
 	if d.profile.Mode != sandbox.ReadOnly {
 		dirs = append(append(dirs, d.profile.Workspace), d.profile.Writable...)
 	}
-	return slices.ContainsFunc(dirs, func(dir string) bool {
-		if dir == "" {
-			return false
-		}
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-		}
-		rel, err := filepath.Rel(dir, path)
-		return err == nil && filepath.IsLocal(rel)
-	})
+	return slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && liesIn(path, dir) })
+}
+
+// liesIn reports whether path, which has no link in it, is dir or in it.
+func liesIn(path, dir string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // withoutStore adds to a policy that no tool writes the run's own record.

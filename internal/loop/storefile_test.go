@@ -142,3 +142,23 @@ func TestAMountKeepsTheRecordFromCommands(t *testing.T) {
 		t.Error("the command changed the record of its run")
 	}
 }
+
+func TestAWorkspaceInTheSharedTemporaryDirectoryIsWarnedOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*sandbox.Profile)
+		warns  bool
+	}{
+		"shared":              {func(p *sandbox.Profile) { p.SharedTemp = true }, true},
+		"private":             {func(*sandbox.Profile) {}, false},
+		"nothing is confined": {func(p *sandbox.Profile) { p.SharedTemp, p.Mode = true, sandbox.FullAccess }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, command("true"), scripted.Say("done"))
+			log := f.logged()
+			f.must(trace.Finished, func(c *task.Contract) { tc.change(&c.Sandbox) })
+			if got := strings.Count(log.String(), "share with other programs"); (got == 1) != tc.warns || got > 1 {
+				t.Errorf("warned %d times: %s", got, log)
+			}
+		})
+	}
+}
