@@ -164,14 +164,7 @@ func TestAResumeLeavesTheRecordedProcessesAlone(t *testing.T) {
 	}
 	defer func() { _ = decoy.Process.Kill(); _ = decoy.Wait() }()
 	f := newFixture(t)
-	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.start(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	d := f.started()
 	ctx := context.Background()
 	for range 3 {
 		n, err := f.store.StartHandle(ctx, d.lease, 1, "sleep 300")

@@ -92,14 +92,7 @@ func TestALongLineIsCutInItsRow(t *testing.T) {
 // record.
 func TestALineSaysUnderWhichBoundariesItsCommandsRan(t *testing.T) {
 	f := newFixture(t)
-	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.start(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	d := f.started()
 	l := d.beginLine(tool.Call{Step: 1}, "a; b; c", false).(*line)
 	for _, rung := range []sandbox.Rung{sandbox.RungNamespaces, sandbox.RungFloor, sandbox.RungNamespaces} {
 		l.began(sandbox.Applied{Rung: rung, Mode: sandbox.WorkspaceWrite})
@@ -185,14 +178,7 @@ func TestABoundaryThatIsNotTheAnnouncedOneIsToldWithItsReason(t *testing.T) {
 	f := newFixture(t)
 	var log strings.Builder
 	f.host.Log = slog.New(slog.NewTextHandler(&log, nil))
-	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.start(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	d := f.started()
 	d.selected = sandbox.Applied{Rung: sandbox.RungLandlock, Mode: sandbox.WorkspaceWrite}
 	floor := sandbox.Applied{Rung: sandbox.RungFloor, Mode: sandbox.WorkspaceWrite, Why: []string{"linux-landlock: no room for a ruleset"}}
 	before := len(f.containment(d.runID()))
@@ -236,14 +222,7 @@ func TestARunWhoseRequiredBoundaryIsLostStops(t *testing.T) {
 		with(lose, command("echo", "4")), with(lose, shellCall("echo 5")), with(lose, command("echo", "6")),
 		scripted.Say("done"),
 	)
-	var err error
-	if d, err = newDrive(t.Context(), f.host.withDefaults(), f.contract()); err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.start(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	d = f.started()
 	res, err := d.drive(t.Context())
 	if !errors.Is(err, sandbox.ErrRequired) || res.Outcome.Kind != "" || res.Outcome.Steps != 6 || len(m.Requests()) != 6 {
 		t.Fatalf("%d requests, outcome %+v, %v", len(m.Requests()), res.Outcome, err)

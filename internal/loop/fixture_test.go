@@ -77,6 +77,20 @@ func (f *fixture) run(change ...func(*task.Contract)) (*trace.Result, error) {
 	return Run(context.Background(), f.host, f.contract(change...), nil)
 }
 
+// started is the drive of a run that has begun and made no step yet.
+func (f *fixture) started() *drive {
+	f.t.Helper()
+	d, err := newDrive(f.t.Context(), f.host.withDefaults(), f.contract())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(d.close)
+	if err := d.start(f.t.Context(), nil); err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
 // must runs and demands an outcome.
 func (f *fixture) must(want trace.OutcomeKind, change ...func(*task.Contract)) *trace.Result {
 	f.t.Helper()

@@ -195,14 +195,7 @@ func TestAChangeByACommandThatTakesTheHarnessWithItIsNoticed(t *testing.T) {
 func TestAWorkspaceThatIsTooLargeToBeLookedThroughIsSaidOnce(t *testing.T) {
 	f := newFixture(t)
 	log := f.logged()
-	d, err := newDrive(t.Context(), f.host.withDefaults(), f.contract())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.start(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	d := f.started()
 	d.guarded.look = func() ([]string, bool) { return nil, true }
 	for range 2 {
 		d.watchGuarded()

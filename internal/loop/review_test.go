@@ -436,10 +436,9 @@ func TestAReviewIsInTheAccountsWithItsModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range spent {
-		if s.Key == string(store.ForReview) && (s.CostMicros != 5 || s.Calls != 3 || s.Unpriced != 2) {
-			t.Errorf("reviews cost %d in %d calls, %d of them unpriced; want 5 in 3, 2", s.CostMicros, s.Calls, s.Unpriced)
-		}
+	i := slices.IndexFunc(spent, func(s store.Spend) bool { return s.Key == string(store.ForReview) })
+	if i < 0 || spent[i].CostMicros != 5 || spent[i].Calls != 3 || spent[i].Unpriced != 2 {
+		t.Errorf("spent: %+v; want reviews that cost 5 in 3 calls, 2 of them unpriced", spent)
 	}
 	f.sound()
 }
