@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -26,7 +27,7 @@ import (
 // rowsOf renders every row of every table of a store, by table.
 func rowsOf(t *testing.T, path string) map[string][]string {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}

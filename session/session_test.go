@@ -17,6 +17,7 @@ import (
 
 	"github.com/initorigin/io-harness-go/approve"
 	"github.com/initorigin/io-harness-go/budget"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/policy"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
@@ -245,7 +246,7 @@ func TestAHandEditedTreeDoesNotHang(t *testing.T) {
 	one := f.turn(s, "P1")
 	two := f.turn(s, "P2")
 	three := f.turn(s, "P3")
-	db, err := sql.Open("sqlite", "file:"+f.path)
+	db, err := sql.Open("sqlite", testkit.DSN(f.path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +386,7 @@ func TestAReportOfAReplyIsNoSecondAnswer(t *testing.T) {
 func TestAReplyStagesNothing(t *testing.T) {
 	tables := []string{"steps", "step_turns", "gate_attempts", "snapshots", "edits", "plans", "spawns", "pending_approvals", "pending_questions", "tool_attempts", "sandbox_events"}
 	counts := func(f *fixture) map[string]int {
-		db, err := sql.Open("sqlite", "file:"+f.path)
+		db, err := sql.Open("sqlite", testkit.DSN(f.path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -683,7 +684,7 @@ func TestATurnSaysWhatItsTraceLacks(t *testing.T) {
 	if whole := f.turn(s, "P1"); whole.Unmetered != 0 || whole.Dropped != nil {
 		t.Errorf("a whole turn says %d, %v", whole.Unmetered, whole.Dropped)
 	}
-	db, err := sql.Open("sqlite", "file:"+f.path)
+	db, err := sql.Open("sqlite", testkit.DSN(f.path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	harness "github.com/initorigin/io-harness-go"
 	"github.com/initorigin/io-harness-go/budget"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/session"
@@ -115,7 +116,7 @@ func TestATurnThatIsLostTakesNoWordsOfItsSuccessor(t *testing.T) {
 // lapse makes every lease look as if its holder had been silent for its whole term.
 func (f *fixture) lapse() {
 	f.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+f.path)
+	db, err := sql.Open("sqlite", testkit.DSN(f.path))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 )
 
@@ -14,7 +15,7 @@ func TestALongConversationIsWalkedOnce(t *testing.T) {
 	f := newFixture(t, scripted.Say("R1"))
 	s := f.open()
 	f.turn(s, "P1")
-	db, err := sql.Open("sqlite", "file:"+f.path)
+	db, err := sql.Open("sqlite", testkit.DSN(f.path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -95,7 +96,7 @@ func grep(text, what string) string {
 // dumpColumns renders the columns of one class of the tables of runs.
 func dumpColumns(t testing.TB, path string, class columnClass) string {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}

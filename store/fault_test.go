@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -17,7 +18,7 @@ func TestALockThatIsNotGivenBackIsBusyAndHeals(t *testing.T) {
 	ctx := context.Background()
 	s := newFile(t, WithBusyTimeout(50*time.Millisecond))
 	d := start(t, s, RunStart{})
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}

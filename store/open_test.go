@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/initorigin/io-harness-go/internal/testkit"
 )
 
 func TestAFileThatOthersCanReadIsRefusedOnDemand(t *testing.T) {
@@ -35,7 +37,7 @@ func TestAPlainConnectionSeesTheWriteAheadLog(t *testing.T) {
 	if s.JournalMode() != "wal" {
 		t.Skipf("this file system has no write-ahead log: %s", s.JournalMode())
 	}
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestOddPathsNameOneFile(t *testing.T) {
 func sqliteFile(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +283,7 @@ func raw(t testing.TB, path, script string, args ...any) {
 
 func queryRaw(t testing.TB, path, text string, dest ...any) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -62,7 +63,7 @@ func highestParam(text string) int {
 
 func TestNoHotStatementReadsATableAsAWhole(t *testing.T) {
 	s := newFile(t)
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func TestNothingThatIsReadByPagesIsSorted(t *testing.T) {
 		sess := newSession(t, s)
 		finish(t, s, start(t, s, RunStart{Turn: &TurnStart{Session: sess, Prompt: "p"}}), trace.Finished, 0)
 	}
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -145,7 +146,7 @@ func TestTwoProcessesWriteBesideAReaderAndCheckpoints(t *testing.T) {
 
 // checkpoint folds the log into the file as another program would.
 func checkpoint(path string) error {
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -27,7 +28,7 @@ func TestTheEvidenceForNotesIsFoundByItsIndexAmongManyRows(t *testing.T) {
 	if err := s.FinishRun(t.Context(), d, Finish{Outcome: trace.Outcome{Kind: trace.Finished}}); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -94,7 +95,7 @@ func schemaTables(t testing.TB, path string) map[string][]struct {
 	must      bool
 } {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestEveryColumnIsClassified(t *testing.T) {
 // dump renders every row of every table but the counters of ids.
 func dump(t testing.TB, path string) string {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", testkit.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}

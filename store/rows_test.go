@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/trace"
 )
 
@@ -35,7 +36,7 @@ func TestTextTakesAboutItsOwnSizeInTheFile(t *testing.T) {
 // do it otherwise, and at twice the cost.
 func TestADeletionTakesTablesBeforeWhatTheyReferTo(t *testing.T) {
 	s := newFile(t)
-	db, err := sql.Open("sqlite", s.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(s.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}

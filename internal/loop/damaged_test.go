@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/initorigin/io-harness-go/approve"
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/trace"
@@ -18,7 +19,7 @@ import (
 // sqlOf runs a script on the file of the fixture's store, behind its back.
 func (f *fixture) sqlOf(script string) {
 	f.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+f.store.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(f.store.Path()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/initorigin/io-harness-go/internal/testkit"
 	"github.com/initorigin/io-harness-go/provider/scripted"
 	"github.com/initorigin/io-harness-go/store"
 	"github.com/initorigin/io-harness-go/task"
@@ -18,7 +19,7 @@ import (
 // attempts counts the rows of the journal of calls, open and closed.
 func (f *fixture) attempts() (n int) {
 	f.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+f.store.Path())
+	db, err := sql.Open("sqlite", testkit.DSN(f.store.Path()))
 	if err != nil {
 		f.t.Fatal(err)
 	}
